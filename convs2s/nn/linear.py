@@ -1,5 +1,6 @@
 """Linear maps, with or without weight normalization, by the fastest library for a tensor."""
 
+import functools
 import math
 from typing import Any
 
@@ -29,6 +30,9 @@ def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """
     if isinstance(weight, Int8Matrix):
         return weight.linear(x, bias)
+    if weight.dtype == torch.bfloat16 and _is_generating_in_bfloat16(x):
+        # torch would write the bias into the result first, and then add the product.
+        return _onednn_linear(x.to(torch.bfloat16), weight, bias)
     # In this order: a graph that is made must not depend on the size of x.
     if (
         not _is_for_onednn(x)
@@ -208,6 +212,25 @@ def is_eager_cpu(x: Tensor) -> bool:
 
 def _is_for_onednn(x: Tensor) -> bool:
     return _ONEDNN and x.dtype == torch.float32 and is_eager_cpu(x)
+
+
+def _is_generating_in_bfloat16(x: Tensor) -> bool:
+    return (
+        _has_bfloat16()
+        and x.device.type == "cpu"
+        and torch.is_autocast_enabled("cpu")
+        and torch.get_autocast_dtype("cpu") == torch.bfloat16
+        and not torch.is_grad_enabled()
+        and not torch.jit.is_tracing()
+        and not torch.compiler.is_compiling()
+    )
+
+
+@functools.cache
+def _has_bfloat16() -> bool:
+    """Whether oneDNN computes in bfloat16 on this CPU."""
+    check = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return _ONEDNN and check is not None and check()
 
 
 def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

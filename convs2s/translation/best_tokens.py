@@ -1,15 +1,15 @@
-"""The best tokens of each hypothesis, among which beam search finds what it would find among all.
+"""The best tokens of each sentence, among which beam search finds what it would find among all.
 
-Of the V scores of a hypothesis, a beam search can choose the 2 * beam_size best, and its options
-change those of special symbols. Everything after the softmax is therefore done with a table of K
-columns: the first tokens of the vocabulary, including the special symbols, and the best of the
-other tokens.
+Of the V scores of each hypothesis of a sentence, a beam search can choose the 2 * beam_size best of
+all hypotheses, and its options change those of special symbols. Everything after the softmax is
+therefore done with two tables: the first tokens of the vocabulary, including the special symbols,
+for each hypothesis, and the best of all other tokens for each sentence.
 
 torch.topk orders equal scores in a way that depends on all scores. A sentence is therefore searched
 again in the whole vocabulary if equal scores are among its 2 * beam_size + 1 best.
 
 Logits of half precision have so few bits that many sentences would be searched again. There, the
-table decides with which of several equal scores a sentence continues.
+tables decide with which of several equal scores a sentence continues.
 """
 
 import math
@@ -25,11 +25,11 @@ GROUP_SIZE = 8
 
 
 class Columns(NamedTuple):
-    """The columns of a table of best tokens.
+    """The columns of the tables.
 
     Attributes:
-        first: the first columns are the first tokens of the vocabulary.
-        best: number of columns for the best of the other tokens.
+        first: columns of the first one, the first tokens of the vocabulary.
+        best: columns of the second one, the best of the other tokens.
         group_size: the number of other tokens is a multiple of it.
     """
 
@@ -39,7 +39,7 @@ class Columns(NamedTuple):
 
 
 def choose_columns(vocab_size: int, special: int, beam_size: int) -> Columns | None:
-    """The columns of the table for a vocabulary, or None if it is too small for a table.
+    """The columns of the tables for a vocabulary, or None if it is too small for them.
 
     Args:
         vocab_size: V.
@@ -55,25 +55,30 @@ def choose_columns(vocab_size: int, special: int, beam_size: int) -> Columns | N
     return Columns(vocab_size - others // group_size * group_size, best, group_size)
 
 
-def select(log_probs: Tensor, columns: Columns) -> tuple[Tensor, Tensor]:
-    """Select the best tokens of each row.
+def best_groups(
+    log_probs: Tensor, totals: Tensor, columns: Columns, beam_size: int
+) -> tuple[Tensor, Tensor]:
+    """Groups of tokens that include the best ones of each sentence, those of the first table aside.
 
     Args:
-        log_probs: R x V scores.
-        columns: the columns of the table.
+        log_probs: R x V, of the next tokens; R = B * beam_size.
+        totals: R, log-probabilities of the hypotheses so far.
+        columns: the columns of the tables.
+        beam_size: hypotheses of each sentence.
     Returns:
-        The table R x K, and the token indices R x ``columns.best`` of its last columns, in
-        descending order of their scores. NaN counts as the highest score.
+        Log-probabilities B x M of the tokens, and which ones they are, B x M: a number below
+        beam_size * V. NaN counts as the highest score.
     """
+    vocab_size = log_probs.size(1)
     groups = log_probs[:, columns.first :].unflatten(1, (columns.group_size, -1))
+    num_groups = groups.size(2)
     # The n best tokens are in the n groups with the highest maxima. A maximum is cheaper than topk.
-    best_groups = groups.amax(dim=1).topk(columns.best, sorted=False).indices
-    members = groups.gather(2, best_groups.unsqueeze(1).expand(-1, columns.group_size, -1))
-    scores, index = members.flatten(1).topk(columns.best)
-    member = torch.div(index, columns.best, rounding_mode="trunc")
-    group = best_groups.gather(1, index.remainder(columns.best))
-    tokens = columns.first + member * groups.size(2) + group
-    return torch.cat([log_probs[:, : columns.first], scores], dim=1), tokens
+    maxima = (groups.amax(dim=1) + totals.unsqueeze(1)).view(-1, beam_size * num_groups)
+    chosen = maxima.topk(columns.best, sorted=False).indices.unsqueeze(1)
+    beams = torch.div(chosen, num_groups, rounding_mode="trunc")
+    members = torch.arange(columns.group_size, device=chosen.device).unsqueeze(1) * num_groups
+    index = (chosen + beams * (vocab_size - num_groups) + columns.first + members).flatten(1)
+    return log_probs.reshape(-1, beam_size * vocab_size).gather(1, index), index
 
 
 class Continuations(NamedTuple):
@@ -116,77 +121,102 @@ def _sums(log_probs: Tensor, totals: Tensor | None, beam_size: int) -> Tensor:
 
 
 class BestTokens:
-    """The best tokens of R hypotheses in one step of a search.
+    """The best tokens of B sentences in one step of a search.
 
     Args:
-        following: their next tokens.
-        columns: the columns of the table.
+        following: the next tokens of their R hypotheses.
+        columns: the columns of the tables.
+        totals, beam_size: as for ``best_continuations``.
+        must_end: R x 1, true where only tokens of the first table are allowed; None if nowhere.
     Attributes:
-        scores: the table, R x K. A search may change the scores of the first columns, and forbid
-            the tokens of all other columns at once.
+        scores: the first table, R x K log-probabilities, which a search may change.
     """
 
-    def __init__(self, following: NextTokens, columns: Columns):
-        num_rows, _ = following.shape
-        parts = [
-            select(following.log_probs_of(slice(start, start + following.rows_at_once)), columns)
-            for start in range(0, num_rows, following.rows_at_once)
-        ]
-        tables, tokens = zip(*parts)
-        self.scores, self._tokens = torch.cat(tables), torch.cat(tokens)
-        # NaN is the highest score for topk, and the lowest one for beam search. These rows are
-        # searched again; until then, another number is in its place, but not minus infinity,
-        # which marks forbidden tokens.
-        best = self.scores[:, columns.first :]
-        is_nan = best.isnan()
-        best.masked_fill_(is_nan, 0.0)
-        self._is_wrong = is_nan.any(dim=1)
-        self._following, self._columns = following, columns
+    def __init__(
+        self,
+        following: NextTokens,
+        columns: Columns,
+        totals: Tensor | None,
+        beam_size: int,
+        must_end: Tensor | None = None,
+    ):
+        (_, vocab_size), (first, best, _) = following.shape, columns
+        self._following, self._totals, self._beam_size = following, totals, beam_size
+        self._must_end = must_end
+        tables: list[Tensor] = []
+        parts: list[tuple[Tensor, Tensor]] = []
+        start = 0
+        for log_probs in following.parts(beam_size):
+            if not tables:
+                of_others = self._totals_of_others(log_probs)
+            totals_of_rows = of_others[start : start + len(log_probs)]
+            # The log-probabilities of these rows need not stay in memory.
+            tables.append(log_probs[:, :first].clone())
+            parts.append(best_groups(log_probs, totals_of_rows, columns, beam_size))
+            start += len(log_probs)
+        self.scores = torch.cat(tables)
+        log_probs, index = (torch.cat(each) for each in zip(*parts))
+        beams = torch.div(index, vocab_size, rounding_mode="trunc")
+        sums = log_probs + of_others.view(-1, beam_size).gather(1, beams)
+        # NaN is the highest score for topk, and the lowest one for beam search.
+        self._is_wrong = sums.isnan().any(dim=1)
+        scores, chosen = sums.topk(best)
+        beams = beams.gather(1, chosen)
+        tokens = index.gather(1, chosen) - beams * vocab_size
+        self._others = Continuations(scores, tokens, beams)
 
-    def continuations(self, totals: Tensor | None, beam_size: int) -> Continuations:
+    def _totals_of_others(self, like: Tensor) -> Tensor:
+        """R, what to add to the log-probabilities outside the first table."""
+        totals = self._totals
+        if totals is None:
+            totals = like.new_full((self._following.shape[0],), -math.inf)
+            totals[:: self._beam_size] = 0.0
+        if self._must_end is not None:
+            totals = totals.masked_fill(self._must_end.squeeze(1), -math.inf)
+        return totals
+
+    def continuations(self) -> Continuations:
         """What ``best_continuations`` returns for the scores of all tokens.
 
         Only the order of scores of minus infinity may differ: no hypothesis that has one is ever
         finished.
         """
-        (_, num_columns), (first, best, _) = self.scores.shape, self._columns
-        scores, index = _sums(self.scores, totals, beam_size).topk(best)
+        first, best = self.scores.size(1), self._others.scores.size(1)
+        sums = _sums(self.scores, self._totals, self._beam_size)
+        of_first = torch.arange(sums.size(1), device=sums.device).expand_as(sums)
+        beams = torch.div(of_first, first, rounding_mode="trunc")
+        both = zip((sums, of_first - beams * first, beams), self._others)
+        all_scores, tokens, beams = (torch.cat(each, dim=1) for each in both)
+        scores, chosen = all_scores.topk(best)
         equal = scores[:, 1:] == scores[:, :-1]
         # The last score only tells whether the one before it is the only one of its kind.
-        scores, index = scores[:, :-1], index[:, :-1]
-        beams = torch.div(index, num_columns, rounding_mode="trunc")
-        column = index.remainder(num_columns)
-        others = self._tokens.view(len(scores), -1)
-        others = others.gather(1, beams * best + (column - first).clamp(min=0))
-        found = Continuations(scores, torch.where(column < first, column, others), beams)
-        search_again = self._is_wrong.view(-1, beam_size).any(dim=1)
+        scores, chosen = scores[:, :-1], chosen[:, :-1]
+        found = Continuations(scores, tokens.gather(1, chosen), beams.gather(1, chosen))
+        search_again = self._is_wrong
         if self._following.exact:
-            search_again |= (equal & (scores > -math.inf)).any(dim=1)
-        return self._search_again(found, search_again, totals, beam_size)
+            search_again = search_again | (equal & (scores > -math.inf)).any(dim=1)
+        return self._search_again(found, search_again)
 
-    def _search_again(
-        self, found: Continuations, which: Tensor, totals: Tensor | None, beam_size: int
-    ) -> Continuations:
+    def _search_again(self, found: Continuations, which: Tensor) -> Continuations:
         """Replace the continuations of some sentences with those in the whole vocabulary.
 
         Args:
             found: the continuations.
             which: B, true for these sentences.
-            totals, beam_size: as for ``continuations``.
         """
         sentences = which.nonzero().flatten()
         if not len(sentences):
             return found
-        beams = torch.arange(beam_size, device=sentences.device)
-        rows = (sentences.unsqueeze(1) * beam_size + beams).flatten()
-        log_probs, table = self._following.log_probs_of(rows), self.scores[rows]
-        first = self._columns.first
-        # Everything that the search has changed in the table.
+        beams = torch.arange(self._beam_size, device=sentences.device)
+        rows = (sentences.unsqueeze(1) * self._beam_size + beams).flatten()
+        log_probs, first = self._following.log_probs_of(rows), self.scores.size(1)
+        # Everything that the search has changed.
         log_probs.masked_fill_(log_probs.isnan(), -math.inf)
-        log_probs[:, :first] = table[:, :first]
-        is_forbidden = table[:, first] == -math.inf
-        log_probs[:, first:].masked_fill_(is_forbidden.unsqueeze(1), -math.inf)
-        again = best_continuations(log_probs, None if totals is None else totals[rows], beam_size)
+        log_probs[:, :first] = self.scores[rows]
+        if self._must_end is not None:
+            log_probs[:, first:].masked_fill_(self._must_end[rows], -math.inf)
+        totals = None if self._totals is None else self._totals[rows]
+        again = best_continuations(log_probs, totals, self._beam_size)
         for old, new in zip(found, again):
             old[sentences] = new
         return found

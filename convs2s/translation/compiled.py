@@ -95,7 +95,7 @@ def check_graphs(network: Any, folder: Path) -> None:
         logits = []
         for decoding in (expected, found):
             decoding.reorder_(order)
-            logits.append(decoding.step(prefix)[0])
+            logits.append(decoding.logits(decoding.step(prefix)[0]))
         largest = float(logits[0].abs().max())
         difference = float((logits[0] - logits[1]).abs().max())
         if not difference <= TOLERANCE * max(largest, 1.0):
@@ -234,7 +234,7 @@ class CompiledDecoding:
         self._beam_size = 1
 
     def step(self, prefix: Tensor) -> tuple[Tensor, None]:
-        """Compute the logits of the next tokens; see ``Decoding``."""
+        """Compute the features of the next tokens; see ``Decoding``."""
         if self._first is not None:
             features, self._first = self._first, None
         else:
@@ -245,7 +245,11 @@ class CompiledDecoding:
             tensors = (prefix, *self._source, *self._state)
             inputs = dict(zip(names, (tensor.numpy() for tensor in tensors)))
             features, *self._state = map(torch.from_numpy, graphs.step.run(None, inputs))
-        return linear(features, *self._output), None
+        return features, None
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits of features; see ``Decoding``."""
+        return linear(features, *self._output)
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities of logits."""

@@ -1,7 +1,7 @@
 """What a search needs of a model, and the networks of this library as such models."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -12,6 +12,9 @@ from ..nn.int8 import dense
 from ..nn.linear import linear
 from ..nn.state import BeamOrder, State, reorder_encoder_output
 
+# Hypotheses whose logits a CPU computes at once: more logits need fresh memory in each step, which
+# takes longer than the product.
+ROWS_AT_ONCE = 320
 # Largest number of scores that are normalized at once: their logits fit into a cache of 2 MiB.
 MAX_SCORES = 2**19
 
@@ -26,14 +29,17 @@ class Decoding(Protocol):
     by_row: bool
 
     def step(self, prefix: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Compute the logits of the next tokens.
+        """Compute the features of the next tokens.
 
         Args:
             prefix: R x T tokens of all R hypotheses, the first token before the first word. Each
                 call has one token more than the call before.
         Returns:
-            Logits R x V, and attention R x S, or None if it is not needed or the model has none.
+            Features R x C, and attention R x S, or None if it is not needed or the model has none.
         """
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits R' x V of features R' x C, some rows of those of the last step."""
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities R' x V of logits R' x V, some rows of those of the last step."""
@@ -196,18 +202,20 @@ class NetworkDecoding:
             self._output = network.output.weight_and_bias(shortlist)
 
     def step(self, prefix: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Compute the logits of the next tokens; see ``Decoding``."""
+        """Compute the features of the next tokens; see ``Decoding``."""
         if self._shortlist is not None:
             prefix = self._shortlist[prefix]
         features, attention = self._network.decode(
             prefix, self._encoded, self._state, need_weights=self._need_weights
         )
-        last = features[:, -1:]
+        return features[:, -1], None if attention is None else attention[:, -1]
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits of features; see ``Decoding``."""
         if self._output is None:
-            logits = self._network.logits(last)
-        else:
-            logits = linear(last, *self._output)
-        return logits[:, -1], None if attention is None else attention[:, -1]
+            logits: Tensor = self._network.logits(features.unsqueeze(1))
+            return logits[:, -1]
+        return linear(features, *self._output)
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities of logits."""
@@ -222,26 +230,44 @@ class NetworkDecoding:
 
 def log_softmax(logits: Tensor) -> Tensor:
     """Log-probabilities in single precision, as those of fairseq's models are."""
-    return F.log_softmax(logits, dim=-1, dtype=torch.float32)
+    if logits.dtype == torch.float32 or torch.is_grad_enabled():
+        return F.log_softmax(logits, dim=-1, dtype=torch.float32)
+    single = logits.float()
+    return torch.log_softmax(single, dim=-1, out=single)
 
 
 class NextTokens(NamedTuple):
     """What an ensemble says about the next tokens of R hypotheses.
 
     Attributes:
-        log_probs_of: returns a new tensor, the log-probabilities R' x V of some rows, given R'
-            indices; or those of a slice of rows, which may be a view.
-        shape: that of all log-probabilities, R x V.
-        rows_at_once: for how many rows at a time it is fastest.
+        logits_of: returns the logits R' x V of some rows, given R' indices or a slice.
+        log_probs: returns the log-probabilities R' x V of logits; they may share memory.
+        shape: that of all logits, R x V.
+        at_once: for how many rows at a time logits, and log-probabilities, are computed fastest.
         exact: whether equal log-probabilities are so rare that torch may decide their order.
         attention: R x S, the mean of the models that have it; None if no model has.
     """
 
-    log_probs_of: Callable[[Any], Tensor]
+    logits_of: Callable[[Tensor | slice], Tensor]
+    log_probs: Callable[[Tensor], Tensor]
     shape: torch.Size
-    rows_at_once: int
+    at_once: tuple[int, int]
     exact: bool
     attention: Tensor | None
+
+    def log_probs_of(self, rows: Tensor | slice) -> Tensor:
+        """The log-probabilities R' x V of some rows: new memory, unless they are a slice."""
+        return self.log_probs(self.logits_of(rows))
+
+    def parts(self, multiple: int) -> Iterator[Tensor]:
+        """The log-probabilities of all rows, some after the others.
+
+        Args:
+            multiple: each part has a multiple of so many rows.
+        """
+        size, part = (max(1, number // multiple) * multiple for number in self.at_once)
+        for start in range(0, self.shape[0], size):
+            yield from map(self.log_probs, self.logits_of(slice(start, start + size)).split(part))
 
 
 def next_tokens(
@@ -255,21 +281,42 @@ def next_tokens(
         temperature: divides the logits (1).
     """
     steps = [decoding.step(prefix) for decoding in decodings]
-    if temperature != 1:
-        steps = [(logits.div_(temperature), attention) for logits, attention in steps]
     attention = _mean_attention([attention for _, attention in steps])
-    if len(decodings) > 1:
-        each = [decoding.log_probs(logits) for decoding, (logits, _) in zip(decodings, steps)]
-        mean = mean_log_probs(each)
-        return NextTokens(mean.__getitem__, mean.shape, len(mean), True, attention)
-    (decoding,), ((logits, _),) = decodings, steps
-    # A GPU is fastest with all rows.
-    by_row = decoding.by_row and logits.device.type == "cpu"
-    rows_at_once = max(1, MAX_SCORES // logits.size(-1)) if by_row else len(logits)
-    exact = logits.dtype not in (torch.bfloat16, torch.float16)
-    return NextTokens(
-        lambda rows: decoding.log_probs(logits[rows]), logits.shape, rows_at_once, exact, attention
-    )
+
+    def logits_of(model: int, rows: Tensor | slice) -> Tensor:
+        features, _ = steps[model]
+        logits = decodings[model].logits(features[rows])
+        return logits if temperature == 1 else logits / temperature
+
+    num_rows, is_one = len(prefix), len(decodings) == 1
+    if is_one and decodings[0].by_row:
+        # A GPU is fastest with all rows.
+        is_cpu = prefix.device.type == "cpu"
+        size = ROWS_AT_ONCE if is_cpu else num_rows
+        first = logits_of(0, slice(size))
+        vocab_size = first.size(1)
+        return NextTokens(
+            lambda rows: first[rows] if _is_within(rows, first, num_rows) else logits_of(0, rows),
+            decodings[0].log_probs,
+            torch.Size((num_rows, vocab_size)),
+            (size, max(1, MAX_SCORES // vocab_size) if is_cpu else num_rows),
+            first.dtype not in (torch.bfloat16, torch.float16),
+            attention,
+        )
+    every = [logits_of(model, slice(None)) for model in range(len(decodings))]
+    exact = not is_one or every[0].dtype not in (torch.bfloat16, torch.float16)
+    # What a model of fairseq calls logits may have another number of columns.
+    each = [decoding.log_probs(logits) for decoding, logits in zip(decodings, every)]
+    mean = mean_log_probs(each)
+    at_once = (num_rows, num_rows)
+    return NextTokens(mean.__getitem__, lambda same: same, mean.shape, at_once, exact, attention)
+
+
+def _is_within(rows: Tensor | slice, first: Tensor, num_rows: int) -> bool:
+    """Whether rows are among the first ones of ``num_rows``."""
+    if len(first) == num_rows:
+        return True
+    return isinstance(rows, slice) and rows.stop is not None and rows.stop <= len(first)
 
 
 def mean_log_probs(each: Sequence[Tensor]) -> Tensor:

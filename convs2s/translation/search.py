@@ -1,7 +1,7 @@
 """Beam search, with one model or the mean of several; beam size 1 is greedy search.
 
-Hypotheses and scores equal those of fairseq's search bit by bit: operations on scores are in the
-same order. Only what depends on the other sentences of a batch is different: each sentence has a
+For the same logits, hypotheses and scores equal those of fairseq's search bit by bit: operations on
+scores are in the same order. Only what depends on the other sentences of a batch is different: each sentence has a
 largest length of its own. Everything that a search remembers belongs to its call.
 """
 
@@ -225,38 +225,47 @@ class _Search:
         if not following.exact or following.shape.numel() >= MIN_SCORES:
             columns = choose_columns(following.shape[1], special, self.beam_size)
         is_forced = self.prefix is not None and step < self.prefix.size(1)
+        must_end = self._must_end(step)
         if columns is None or is_forced:
             log_probs = following.log_probs_of(slice(None))
-            must_end = self._forbid(step, log_probs, is_forced)
+            self._forbid(step, log_probs, must_end, is_forced)
             if is_forced:
                 log_probs = self._force(step, log_probs, must_end)
                 totals = self.totals[:, -1] if step else None
             return best_continuations(log_probs, totals, self.beam_size)
-        table = BestTokens(following, columns)
-        self._forbid(step, table.scores, is_forced)
-        return table.continuations(totals, self.beam_size)
+        table = BestTokens(following, columns, totals, self.beam_size, must_end)
+        self._forbid(step, table.scores, must_end, is_forced)
+        return table.continuations()
 
-    def _forbid(self, step: int, log_probs: Tensor, is_forced: bool) -> Tensor | None:
+    def _must_end(self, step: int) -> Tensor | None:
+        """R x 1, true for the hypotheses of sentences at their largest length; None if none is."""
+        if step < self.smallest_limit:
+            return None
+        at_limit = [self._is_at_limit(i, step) for i in range(len(self.sentences))]
+        if not any(at_limit):
+            return None
+        return self._to_device(np.array(at_limit).repeat(self.beam_size)).unsqueeze(1)
+
+    def _forbid(
+        self, step: int, log_probs: Tensor, must_end: Tensor | None, is_forced: bool
+    ) -> None:
         """Forbid padding, and what would be too long or too short; punish unknown words.
 
-        Returns:
-            The rows that must end, R x 1; None if no row must.
+        Args:
+            step: number of the step, from 0.
+            log_probs: R x V, or of the first tokens of the vocabulary.
+            must_end: R x 1, true for the rows that must end; None if no row must.
+            is_forced: whether some tokens are those of a prefix.
         """
         log_probs.masked_fill_(log_probs.isnan(), -math.inf)
         log_probs[:, self.pad] = -math.inf
         if self.options.unkpen:
             log_probs[:, self.unk] -= self.options.unkpen
-        if step >= self.smallest_limit:
-            at_limit = [self._is_at_limit(i, step) for i in range(len(self.sentences))]
-            if any(at_limit):
-                rows = self._to_device(np.array(at_limit).repeat(self.beam_size))
-                must_end = rows.unsqueeze(1)
-                log_probs[:, : self.eos].masked_fill_(must_end, -math.inf)
-                log_probs[:, self.eos + 1 :].masked_fill_(must_end, -math.inf)
-                return must_end
-        elif step < self.options.min_len and not is_forced:
+        if must_end is not None:
+            log_probs[:, : self.eos].masked_fill_(must_end, -math.inf)
+            log_probs[:, self.eos + 1 :].masked_fill_(must_end, -math.inf)
+        if step < self.options.min_len and not is_forced:
             log_probs[:, self.eos] = -math.inf
-        return None
 
     def _is_at_limit(self, place: int, step: int) -> bool:
         """Whether the unfinished sentence at a place has as many tokens as it may have."""

@@ -103,7 +103,7 @@ class FairseqDecoding:
         self.by_row = has_linear_output(model.decoder)
 
     def step(self, prefix: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Compute the logits of the next tokens; see ``Decoding``."""
+        """Compute the features of the next tokens, or their logits; see ``Decoding``."""
         decoder = self._model.decoder
         options: dict[str, Any] = {}
         if isinstance(decoder, FairseqIncrementalDecoder):
@@ -112,12 +112,15 @@ class FairseqDecoding:
             prefix, options["features_only"] = self._shortlist[prefix], True
         output, *extra = decoder.forward(prefix, encoder_out=self._encoded, **options)
         self._extra = extra[0] if extra else None
-        last = output[:, -1:]
-        if self._output is not None:
-            last = self._output.logits(last)
         attention = attention_in(self._extra) if self._need_weights else None
         attention = _of_source(self._model, self._encoded, attention)
-        return last[:, -1], None if attention is None else attention[:, -1]
+        return output[:, -1], None if attention is None else attention[:, -1]
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits of what a step returned: the same, unless there is a shortlist."""
+        if self._output is None:
+            return features
+        return self._output.logits(features.unsqueeze(1))[:, -1]
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities of logits."""

@@ -13,6 +13,7 @@ from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from torch import Tensor
 
 from convs2s.common.errors import UserError
+from convs2s.common.memory import keep_freed_memory
 from convs2s.translation.alignment import attention_to_chosen_tokens
 from convs2s.translation.decoding import Decoding, Model, next_tokens
 from convs2s.translation.options import SearchOptions
@@ -89,6 +90,7 @@ class TranslationGenerator(SequenceGenerator):
                 )
             for model in models:
                 output_layer_of(model.decoder)
+        keep_freed_memory()
         super().__init__(models, tgt_dict, **options)
         self.translation_models = [search_model(model) for model in models]
         self.whole_vocab_size = vocab_size

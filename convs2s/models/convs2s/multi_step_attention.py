@@ -14,24 +14,22 @@ class EncoderOutput(NamedTuple):
 
     Attributes:
         keys: B x S x E.
-        values: B x S x E.
+        values: B x S x E, multiplied by the square root of the number of tokens of the sentence.
         padding_mask: B x S, True at padding, or None if there is no padding.
-        lengths: B, the number of tokens of each sentence.
     """
 
     keys: Tensor
     values: Tensor
     padding_mask: Tensor | None
-    lengths: Tensor
 
 
 class MultiStepAttention(nn.Module):
     """The attention of one decoder layer.
 
     The query is the projected output of the convolution plus the embedding of the previous target
-    token. Keys are the encoder output, and values the encoder output plus the source embedding;
-    they are the same for all layers. The context is multiplied by m sqrt(1/m) for m source tokens,
-    and each sum of two terms by sqrt(0.5) (section 3.4).
+    token. Keys are the encoder output, and values the encoder output plus the source embedding; the
+    values are multiplied by m sqrt(1/m) for m source tokens. Both are the same for all layers. Each
+    sum of two terms is multiplied by sqrt(0.5) (section 3.4).
 
     Args:
         channels: C, of the decoder layer.
@@ -66,6 +64,4 @@ class MultiStepAttention(nn.Module):
         context, weights = source_attention(
             query, source.keys, source.values, source.padding_mask, need_weights
         )
-        scale = source.lengths.to(context.dtype).sqrt().view(-1, 1, 1)
-        context = (context.view(scale.size(0), -1, context.size(-1)) * scale).view_as(context)
         return (self.output(context) + x).mul_(sqrt_half), weights

@@ -3,7 +3,6 @@
 Gehring et al. 2017, "Convolutional Sequence to Sequence Learning".
 """
 
-import math
 from typing import Any
 
 from torch import Tensor
@@ -57,8 +56,7 @@ class ConvS2SEncoder(Encoder):
 
         Returns:
             A dictionary with ``encoder_out``, the keys B x S x E; ``encoder_values``, B x S x E;
-            ``encoder_padding_mask``, B x S, or None if there is no padding; and
-            ``encoder_lengths``, B.
+            and ``encoder_padding_mask``, B x S, or None if there is no padding.
         Raises:
             EmptySequence: if a sentence has no tokens.
         """
@@ -69,11 +67,12 @@ class ConvS2SEncoder(Encoder):
         if mask is not None:
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         x = scale_gradient(x, self.gradient_scale)
+        # For all layers at once, rather than their contexts.
+        scale = (lengths.to(embedded.dtype) * 0.5).sqrt().view(-1, 1, 1)
         return {
             "encoder_out": x,
-            "encoder_values": to_autocast_dtype((x + embedded).mul_(math.sqrt(0.5))),
+            "encoder_values": to_autocast_dtype((x + embedded).mul_(scale)),
             "encoder_padding_mask": mask,
-            "encoder_lengths": lengths,
         }
 
 
@@ -179,7 +178,6 @@ class ConvS2SDecoder(Decoder):
                 keys=encoded["encoder_out"],
                 values=encoded["encoder_values"],
                 padding_mask=encoded["encoder_padding_mask"],
-                lengths=encoded["encoder_lengths"],
             ),
             embedded,
             child(state, "blocks"),

@@ -1,4 +1,4 @@
-"""The table of the best tokens, and single steps of the search in it."""
+"""The tables of the best tokens, and single steps of the search in them."""
 
 import pytest
 import torch
@@ -6,8 +6,8 @@ import torch
 from convs2s.translation.best_tokens import (
     BestTokens,
     best_continuations,
+    best_groups,
     choose_columns,
-    select,
 )
 from convs2s.translation.decoding import NextTokens
 from tests.support.batches import vocabulary
@@ -15,9 +15,10 @@ from tests.support.batches import vocabulary
 V = len(vocabulary(300))
 
 
-def table_of(rows, columns, rows_at_once, exact):
-    following = NextTokens(rows.__getitem__, rows.shape, rows_at_once, exact, attention=None)
-    return BestTokens(following, columns)
+def best_tokens(rows, totals, beam, at_once=(21, 7), exact=True, must_end=None):
+    following = NextTokens(rows.__getitem__, torch.clone, rows.shape, at_once, exact, None)
+    columns = choose_columns(V, 4, beam)
+    return BestTokens(following, columns, totals, beam, must_end)
 
 
 @pytest.mark.parametrize("levels", [2, 20, 100, 500, 10**6])
@@ -28,13 +29,12 @@ def test_a_step_is_fairseqs(levels, beam):
     torch.manual_seed(levels)
     lprobs = -torch.randint(levels, (40, beam, V)).float()
     scores = -torch.randint(levels, (40, beam, 3)).float()
-    rows, columns = lprobs.flatten(0, 1), choose_columns(V, 4, beam)
+    rows = lprobs.flatten(0, 1)
     for step in (0, 3):
         totals = scores[:, :, -1].flatten() if step else None
-        table = table_of(rows, columns, rows_at_once=7, exact=True)
         expected = search.step(step, lprobs, scores[:, :, :step])
         for found in (
-            table.continuations(totals, beam),
+            best_tokens(rows, totals, beam).continuations(),
             best_continuations(rows, totals, beam),
         ):
             for actual, same in zip(found, expected):
@@ -47,10 +47,9 @@ def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
     torch.manual_seed(1)
     lprobs = -torch.randint(9, (40, 3, V)).float()
     scores = -torch.randint(9, (40, 3, step)).float()
-    rows, columns = lprobs.flatten(0, 1), choose_columns(V, 4, 3)
-    table = table_of(rows, columns, rows_at_once=len(rows), exact=False)
     totals = scores[:, :, -1].flatten() if step else None
-    found, tokens, beams = table.continuations(totals, 3)
+    rows = lprobs.flatten(0, 1)
+    found, tokens, beams = best_tokens(rows, totals, 3, (120, 120), exact=False).continuations()
     expected, _, _ = search.step(step, lprobs, scores)
     assert torch.equal(found, expected)
     sums = lprobs + scores[:, :, -1:] if step else lprobs
@@ -59,17 +58,43 @@ def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
     assert all(len(row.unique()) == 6 for row in index)
 
 
+@pytest.mark.parametrize("levels", [20, 10**6])
+@pytest.mark.parametrize("step", [0, 3])
+def test_some_sentences_must_end(levels, step):
+    """With NaN too, which is the lowest score."""
+    torch.manual_seed(levels)
+    rows = -torch.randint(levels, (40 * 3, V)).float()
+    rows[torch.rand(40 * 3, V) < 1e-3] = torch.nan
+    totals = -torch.randint(levels, (40 * 3,)).float() if step else None
+    must_end = torch.arange(40).remainder(3).eq(0).repeat_interleave(3).unsqueeze(1)
+    expected = rows.masked_fill(rows.isnan(), -torch.inf)
+    expected[:, 3:].masked_fill_(must_end, -torch.inf)
+    expected = best_continuations(expected, totals, 3)
+    table = best_tokens(rows, totals, 3, must_end=must_end)
+    scores = table.scores
+    scores.masked_fill_(scores.isnan(), -torch.inf)
+    scores[:, 3:].masked_fill_(must_end, -torch.inf)
+    found = table.continuations()
+    assert torch.equal(found.scores, expected.scores)
+    is_possible = expected.scores > -torch.inf
+    assert (found.tokens[::3] < 3)[is_possible[::3]].all() and is_possible.any(dim=1).all()
+    for actual, same in zip(found[1:], expected[1:]):
+        assert torch.equal(actual[is_possible], same[is_possible])
+
+
 @pytest.mark.parametrize("vocab_size, beam", [(15, 5), (40, 1), (301, 5), (1000, 20)])
-def test_the_best_tokens_of_rows(vocab_size, beam):
+def test_groups_include_the_best_tokens(vocab_size, beam):
     columns, best = choose_columns(vocab_size, 4, beam), 2 * beam + 1
     assert 4 <= columns.first < 20 and columns.first + best <= vocab_size
     torch.manual_seed(vocab_size)
     for levels in (10, 10**6):
-        lprobs = torch.randint(levels, (7, vocab_size)).float()
-        table, tokens = select(lprobs, columns)
-        assert torch.equal(table[:, : columns.first], lprobs[:, : columns.first])
-        others = lprobs[:, columns.first :].topk(best).values
-        assert torch.equal(table[:, columns.first :], others)
-        assert torch.equal(lprobs.gather(1, tokens), others)
-        assert all(len(row.unique()) == best for row in tokens)
+        lprobs = torch.randint(levels, (7 * beam, vocab_size)).float()
+        totals = torch.randint(levels, (7 * beam,)).float()
+        found, index = best_groups(lprobs, totals, columns, beam)
+        assert torch.equal(lprobs.view(7, -1).gather(1, index), found)
+        assert (index % vocab_size >= columns.first).all()
+        assert all(len(row.unique()) == best * columns.group_size for row in index)
+        sums = found + totals.view(7, -1).gather(1, index // vocab_size)
+        others = (lprobs + totals.unsqueeze(1))[:, columns.first :].reshape(7, -1)
+        assert torch.equal(sums.topk(best).values, others.topk(best).values)
     assert choose_columns(best + 3, 4, beam) is None

@@ -8,7 +8,7 @@ import torch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 
 from convs2s.common.errors import UserError
-from convs2s.translation import search
+from convs2s.translation import decoding, search
 from convs2s.translation.best_tokens import BestTokens
 from convs2s.translation.options import SearchOptions
 from convs2s.translation.search import beam_search
@@ -173,6 +173,28 @@ def test_equal_scores(name, beam):
     assert_same_search([model], batch()["target"][:, :2], beam=beam)
 
 
+@pytest.mark.parametrize("change", [prefer_the_end, round_coarsely])
+@pytest.mark.parametrize("options", ["plain", "prefix", "shortlist", "temperature"])
+def test_logits_of_some_hypotheses_at_a_time(change, options, monkeypatch):
+    models = [search_model(change_logits(build("convs2s").eval(), change))]
+    sample, temperature = batch(), 1.5 if options == "temperature" else 1.0
+    given = {
+        "prefix": {"prefix": sample["target"][:, :2]},
+        "shortlist": {"shortlist": torch.cat([torch.arange(4), torch.arange(4, len(SYMBOLS), 2)])},
+    }.get(options, {})
+
+    def search_all():
+        source, choices = sample["net_input"]["src_tokens"], SearchOptions(temperature=temperature)
+        return beam_search(models, source, SYMBOLS, choices, **given)
+
+    expected = search_all()
+    monkeypatch.setattr(decoding, "ROWS_AT_ONCE", 7)
+    for same, found in zip(expected, search_all()):
+        for reference, hypothesis in zip(same, found):
+            assert torch.equal(hypothesis.tokens, reference.tokens)
+            assert hypothesis.score == pytest.approx(reference.score)
+
+
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_few_scores_are_searched_without_a_table(dtype, with_a_table, monkeypatch):
     """In half precision always with one, which decides between equal scores."""
@@ -304,6 +326,15 @@ def test_scores_in_bfloat16(name):
     )
     assert [len(hypotheses) for hypotheses in found] == [5] * len(LENGTHS)
     assert all(one.token_scores.isfinite().all() for each in found for one in each)
+
+
+@pytest.mark.parametrize("name", [TRANSFORMER])
+def test_an_adaptive_softmax(name):
+    """Its features are neither as many as its tokens, nor fewer by a multiple of eight."""
+    options = {"adaptive_softmax_cutoff": "50,100", "decoder_output_dim": len(SYMBOLS) + 3}
+    model = tiny_fairseq_transformer(translation_task(SYMBOLS, SYMBOLS), **options).eval()
+    for beam in (1, 5):
+        assert_same_search([model], need_weights=False, beam=beam)
 
 
 def test_lengths_that_contradict():

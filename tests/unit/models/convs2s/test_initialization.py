@@ -56,6 +56,17 @@ def test_embeddings():
 
 
 def test_the_context_is_scaled_by_the_root_of_the_true_length():
+    model = tiny_convs2s().eval()
+    sentence = random_batch([(5, 5), (9, 9)])["net_input"]["src_tokens"][:1]
+    mask = sentence.eq(model.encoder.pad)
+    assert mask.sum() == 4
+    encoded = model.encoder.encode(sentence, mask)
+    embedded = model.encoder.embed(sentence, mask)
+    values = (encoded["encoder_out"] + embedded) * math.sqrt(0.5) * 5 * math.sqrt(1 / 5)
+    torch.testing.assert_close(encoded["encoder_values"], values)
+
+
+def test_a_layer_adds_the_context_to_its_input():
     torch.manual_seed(1)
     layer = MultiStepAttention(8, 8)
     with torch.no_grad():
@@ -64,10 +75,10 @@ def test_the_context_is_scaled_by_the_root_of_the_true_length():
     x, target = torch.randn(1, 1, 8), torch.zeros(1, 1, 8)
     mask = torch.zeros(1, 9, dtype=torch.bool)
     mask[0, 5:] = True
-    source = EncoderOutput(torch.randn(1, 9, 8), values, mask, torch.tensor([5]))
+    source = EncoderOutput(torch.randn(1, 9, 8), values, mask)
     out, weights = layer(x, target, source, need_weights=True)
     torch.testing.assert_close(weights[0, 0, :5], torch.full((5,), 0.2))
-    context = values[:, :5].mean(dim=1, keepdim=True) * 5 * math.sqrt(1 / 5)
+    context = values[:, :5].mean(dim=1, keepdim=True)
     torch.testing.assert_close(out, (layer.output(context) + x) * math.sqrt(0.5))
 
 
