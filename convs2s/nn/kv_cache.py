@@ -62,8 +62,9 @@ class KVCache:
 
     def select(self, sentences: Tensor) -> None:
         """Reorder the sentences: sentence i becomes a copy of sentence ``sentences[i]``."""
-        keys, values = self.contents()
-        self.keys, self.values = keys.index_select(0, sentences), values.index_select(0, sentences)
+        assert self.keys is not None and self.values is not None, "the cache is empty"
+        # With the free columns of the buffers: without them, the next step would copy once more.
+        self.keys, self.values = (x.index_select(0, sentences) for x in (self.keys, self.values))
 
     def select_hypotheses(self, sentences: Tensor, columns: Tensor) -> None:
         """Copy the past of each hypothesis to a row of its own.

@@ -1,8 +1,8 @@
 """Beam search, with one model or the mean of several; beam size 1 is greedy search.
 
 For the same logits, hypotheses and scores equal those of fairseq's search bit by bit: operations on
-scores are in the same order. Only what depends on the other sentences of a batch is different: each sentence has a
-largest length of its own. Everything that a search remembers belongs to its call.
+scores are in the same order. Only what depends on the other sentences of a batch is different: each
+sentence has a largest length of its own. Everything that a search remembers belongs to its call.
 """
 
 import math

@@ -98,3 +98,16 @@ def test_gradients_pass_through_the_cache():
     (all_keys + 2 * all_values).sum().backward()
     assert torch.equal(keys.grad, torch.ones_like(keys))
     assert torch.equal(values.grad, torch.full_like(values, 2.0))
+
+
+@torch.no_grad()
+def test_a_sentence_that_leaves_costs_one_copy():
+    cache = State().kv_cache()
+    for _ in range(3):
+        cache.append(torch.randn(4, HEADS, 2, SIZE), torch.randn(4, HEADS, 2, VALUE_SIZE))
+    before = [each.clone() for each in cache.contents()]
+    cache.select(torch.tensor([0, 3]))
+    selected = cache.keys.data_ptr(), cache.values.data_ptr()
+    after = cache.append(torch.randn(2, HEADS, 2, SIZE), torch.randn(2, HEADS, 2, VALUE_SIZE))
+    assert (cache.keys.data_ptr(), cache.values.data_ptr()) == selected
+    assert all(torch.equal(x[:, :, :6], old[[0, 3]]) for x, old in zip(after, before))
