@@ -271,7 +271,10 @@ class NextTokens(NamedTuple):
 
 
 def next_tokens(
-    decodings: Sequence[Decoding], prefix: Tensor, temperature: float = 1.0
+    decodings: Sequence[Decoding],
+    prefix: Tensor,
+    temperature: float = 1.0,
+    vocab_size: int | None = None,
 ) -> NextTokens:
     """Take a step with all models of an ensemble, whose result is the mean of probabilities.
 
@@ -279,6 +282,7 @@ def next_tokens(
         decodings: N models, at least one.
         prefix: R x T tokens.
         temperature: divides the logits (1).
+        vocab_size: V, if the logits are read for some rows at a time (None: for all).
     """
     steps = [decoding.step(prefix) for decoding in decodings]
     attention = _mean_attention([attention for _, attention in steps])
@@ -290,16 +294,17 @@ def next_tokens(
 
     num_rows, is_one = len(prefix), len(decodings) == 1
     if is_one and decodings[0].by_row:
+        size = part = num_rows
         # A GPU is fastest with all rows.
-        is_cpu = prefix.device.type == "cpu"
-        size = ROWS_AT_ONCE if is_cpu else num_rows
+        if vocab_size is not None and prefix.device.type == "cpu":
+            part = max(1, MAX_SCORES // vocab_size)
+            size = max(part, ROWS_AT_ONCE)
         first = logits_of(0, slice(size))
-        vocab_size = first.size(1)
         return NextTokens(
             lambda rows: first[rows] if _is_within(rows, first, num_rows) else logits_of(0, rows),
             decodings[0].log_probs,
-            torch.Size((num_rows, vocab_size)),
-            (size, max(1, MAX_SCORES // vocab_size) if is_cpu else num_rows),
+            torch.Size((num_rows, first.size(1))),
+            (size, part),
             first.dtype not in (torch.bfloat16, torch.float16),
             attention,
         )

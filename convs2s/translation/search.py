@@ -100,7 +100,8 @@ def beam_search(
     limits = largest_lengths(options, lengths, longest)
     if prefix is not None and shortlist is not None:
         prefix = torch.searchsorted(shortlist, prefix.contiguous())
-    finished = _Search(decodings, source, symbols, limits, options, prefix).run()
+    vocab_size = len(symbols if shortlist is None else shortlist)
+    finished = _Search(decodings, source, symbols, vocab_size, limits, options, prefix).run()
     found = [sorted(each, key=lambda one: one.score, reverse=True)[:nbest] for each in finished]
     if shortlist is not None:
         found = [[one._replace(tokens=shortlist[one.tokens]) for one in each] for each in found]
@@ -153,6 +154,7 @@ class _Search:
         decodings: the models, which have one hypothesis for each of B sentences.
         source: B x S.
         symbols, options, prefix: as for ``beam_search``.
+        vocab_size: V, or the number of tokens in the shortlist.
         limits: largest number of tokens of each sentence, without its end.
     """
 
@@ -161,11 +163,13 @@ class _Search:
         decodings: Sequence[Decoding],
         source: Tensor,
         symbols: Symbols,
+        vocab_size: int,
         limits: list[int],
         options: SearchOptions,
         prefix: Tensor | None,
     ):
         self.decodings, self.options, self.prefix = decodings, options, prefix
+        self.vocab_size = vocab_size
         self.pad, self.eos, self.unk = symbols.pad(), symbols.eos(), symbols.unk()
         self.limits, self.smallest_limit = limits, min(limits)
         # Padding is never chosen.
@@ -197,7 +201,9 @@ class _Search:
             if order is not None:
                 for decoding in self.decodings:
                     decoding.reorder_(order, beam_order)
-            following = next_tokens(self.decodings, self.tokens, self.options.temperature)
+            following = next_tokens(
+                self.decodings, self.tokens, self.options.temperature, self.vocab_size
+            )
             found = self._continuations(step, following)
             ends = found.tokens.eq(self.eos) & found.scores.ne(-math.inf)
             if self.beam_size > 1:

@@ -61,6 +61,22 @@ def test_autocast_and_tracing_use_torchs_operators(library):
     torch.testing.assert_close(traced(x), module(x))
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1, 16), (3, 5, 16), (400, 1, 16), (0, 16)])
+@torch.no_grad()
+def test_generation_in_bfloat16(shape, bias):
+    """In any precision of the input; the result is as exact as that of torch."""
+    torch.manual_seed(1)
+    x, weight, bias = torch.randn(shape), torch.randn(24, 16), torch.randn(24) if bias else None
+    rounded = weight.bfloat16()
+    expected = F.linear(x.bfloat16().double(), rounded.double(), None if bias is None else bias.double())
+    with torch.autocast("cpu", torch.bfloat16):
+        for each in (x, x.bfloat16()):
+            found = linear(each, rounded, bias)
+            assert found.dtype == torch.bfloat16
+            torch.testing.assert_close(found.double(), expected, rtol=2**-7, atol=2**-6)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_matmul_transposed(library, dtype):
     a, b = torch.randn(5, 6).to(dtype), torch.randn(6, 4).to(dtype).t()

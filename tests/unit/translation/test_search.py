@@ -189,6 +189,7 @@ def test_logits_of_some_hypotheses_at_a_time(change, options, monkeypatch):
 
     expected = search_all()
     monkeypatch.setattr(decoding, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(decoding, "MAX_SCORES", 3 * len(SYMBOLS))
     for same, found in zip(expected, search_all()):
         for reference, hypothesis in zip(same, found):
             assert torch.equal(hypothesis.tokens, reference.tokens)
