@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..checkpoints.folders import split_paths
 from ..common.errors import UserError
-from ..common.memory import keep_freed_memory
 from ..common.quiet import hidden_messages
 from .arguments import (
     MODEL,
@@ -74,7 +73,6 @@ def run(args: argparse.Namespace) -> int:
     models = _models(args)
     with _listening(args.host, args.port) as listening:
         use_user_dir(args.user_dir)
-        keep_freed_memory()
         import uvicorn
 
         from ..serving.app import Limits, Server

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from ..common.errors import UserError
 from ..common.limits import option_name
-from ..common.memory import keep_freed_memory
 from ..common.output_files import check_outputs, text_output
 from ..common.progress import show_progress
 from ..common.quiet import hidden_messages
@@ -103,7 +102,6 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None and not args.resume:
         begin_anew(args.output)
     use_user_dir(args.user_dir)
-    keep_freed_memory()
     from ..text.subwords import Tokenized
     from ..translation.text import NOT_PREPARED
     from ..translation.translator import Translator
