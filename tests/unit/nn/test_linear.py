@@ -67,12 +67,13 @@ def test_autocast_and_tracing_use_torchs_operators(library):
 def test_generation_in_bfloat16(shape, bias):
     """In any precision of the input; the result is as exact as that of torch."""
     torch.manual_seed(1)
-    x, weight, bias = torch.randn(shape), torch.randn(24, 16), torch.randn(24) if bias else None
-    rounded = weight.bfloat16()
-    expected = F.linear(x.bfloat16().double(), rounded.double(), None if bias is None else bias.double())
+    x, weight = torch.randn(shape), torch.randn(24, 16).bfloat16()
+    added = [torch.randn(24)] if bias else []
+    exact = [each.double() for each in (x.bfloat16(), weight, *added)]
+    expected = F.linear(*exact)
     with torch.autocast("cpu", torch.bfloat16):
         for each in (x, x.bfloat16()):
-            found = linear(each, rounded, bias)
+            found = linear(each, weight, *added)
             assert found.dtype == torch.bfloat16
             torch.testing.assert_close(found.double(), expected, rtol=2**-7, atol=2**-6)
 
