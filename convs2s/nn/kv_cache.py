@@ -73,8 +73,7 @@ class KVCache:
             sentences: R, the sentence of each hypothesis.
             columns: R x T, the columns of the hypothesis' past, one per position.
         """
-        self.select(sentences)
-        keys, values = self.contents()
+        keys, values = (x.index_select(0, sentences) for x in self.contents())
         self.keys, self.values = _gather(keys, columns), _gather(values, columns)
         self.length = columns.size(1)
 

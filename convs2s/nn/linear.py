@@ -215,14 +215,15 @@ def _is_for_onednn(x: Tensor) -> bool:
 
 
 def _is_generating_in_bfloat16(x: Tensor) -> bool:
+    # What makes a graph must not meet the last question.
     return (
-        _has_bfloat16()
+        not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()
+        and not torch.is_grad_enabled()
         and x.device.type == "cpu"
         and torch.is_autocast_enabled("cpu")
         and torch.get_autocast_dtype("cpu") == torch.bfloat16
-        and not torch.is_grad_enabled()
-        and not torch.jit.is_tracing()
-        and not torch.compiler.is_compiling()
+        and _has_bfloat16()
     )
 
 

@@ -25,11 +25,11 @@ GROUP_SIZE = 8
 
 
 class Columns(NamedTuple):
-    """The columns of the tables.
+    """The sizes of the tables.
 
     Attributes:
-        first: columns of the first one, the first tokens of the vocabulary.
-        best: columns of the second one, the best of the other tokens.
+        first: number of columns of the first table, the first tokens of the vocabulary.
+        best: number of columns of the second table, the best of the other tokens.
         group_size: the number of other tokens is a multiple of it.
     """
 
@@ -39,11 +39,11 @@ class Columns(NamedTuple):
 
 
 def choose_columns(vocab_size: int, special: int, beam_size: int) -> Columns | None:
-    """The columns of the tables for a vocabulary, or None if it is too small for them.
+    """The sizes of the tables for a vocabulary, or None if it is too small for them.
 
     Args:
         vocab_size: V.
-        special: number of tokens that must be among the first columns.
+        special: number of tokens that must be in the first table.
         beam_size: hypotheses of each sentence.
     """
     # One more than beam search reads, to see whether the last one could be another.
@@ -58,16 +58,17 @@ def choose_columns(vocab_size: int, special: int, beam_size: int) -> Columns | N
 def best_groups(
     log_probs: Tensor, totals: Tensor, columns: Columns, beam_size: int
 ) -> tuple[Tensor, Tensor]:
-    """Groups of tokens that include the best ones of each sentence, those of the first table aside.
+    """Groups of tokens that include the best ones of each sentence outside the first table.
 
     Args:
         log_probs: R x V, of the next tokens; R = B * beam_size.
-        totals: R, log-probabilities of the hypotheses so far.
-        columns: the columns of the tables.
+        totals: R, log-probabilities of the hypotheses so far; minus infinity where none of their
+            tokens may be chosen.
+        columns: the sizes of the tables.
         beam_size: hypotheses of each sentence.
     Returns:
-        Log-probabilities B x M of the tokens, and which ones they are, B x M: a number below
-        beam_size * V. NaN counts as the highest score.
+        Log-probabilities B x M of the tokens, and their indices B x M: V times the number of the
+        hypothesis in its sentence, plus the token. NaN counts as the highest score.
     """
     vocab_size = log_probs.size(1)
     groups = log_probs[:, columns.first :].unflatten(1, (columns.group_size, -1))
@@ -125,7 +126,7 @@ class BestTokens:
 
     Args:
         following: the next tokens of their R hypotheses.
-        columns: the columns of the tables.
+        columns: the sizes of the tables.
         totals, beam_size: as for ``best_continuations``.
         must_end: R x 1, true where only tokens of the first table are allowed; None if nowhere.
     Attributes:
@@ -146,7 +147,7 @@ class BestTokens:
         tables: list[Tensor] = []
         parts: list[tuple[Tensor, Tensor]] = []
         start = 0
-        for log_probs in following.parts(beam_size):
+        for log_probs in following.parts():
             if not tables:
                 of_others = self._totals_of_others(log_probs)
             totals_of_rows = of_others[start : start + len(log_probs)]

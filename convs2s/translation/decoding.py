@@ -12,8 +12,9 @@ from ..nn.int8 import dense
 from ..nn.linear import linear
 from ..nn.state import BeamOrder, State, reorder_encoder_output
 
-# Hypotheses whose logits a CPU computes at once: more logits need fresh memory in each step, which
-# takes longer than the product.
+# Hypotheses whose logits a CPU computes at once. With 1,500 of them and 6,000 tokens, all logits
+# take 36 MB, which are cleared in each step: on two cores of an AMD EPYC, the product took up to
+# twice as long as in parts. Fewer rows are slower with many channels.
 ROWS_AT_ONCE = 320
 # Largest number of scores that are normalized at once: their logits fit into a cache of 2 MiB.
 MAX_SCORES = 2**19
@@ -230,20 +231,23 @@ class NetworkDecoding:
 
 def log_softmax(logits: Tensor) -> Tensor:
     """Log-probabilities in single precision, as those of fairseq's models are."""
-    if logits.dtype == torch.float32 or torch.is_grad_enabled():
-        return F.log_softmax(logits, dim=-1, dtype=torch.float32)
-    single = logits.float()
-    return torch.log_softmax(single, dim=-1, out=single)
+    is_half = logits.dtype in (torch.bfloat16, torch.float16)
+    if is_half and logits.device.type == "cpu" and not torch.is_grad_enabled():
+        # In the memory of the copy: no kernel of a CPU reads one precision and writes another.
+        single = logits.float()
+        return torch.log_softmax(single, dim=-1, out=single)
+    return F.log_softmax(logits, dim=-1, dtype=torch.float32)
 
 
 class NextTokens(NamedTuple):
     """What an ensemble says about the next tokens of R hypotheses.
 
     Attributes:
-        logits_of: returns the logits R' x V of some rows, given R' indices or a slice.
+        logits_of: returns the logits R' x V of some rows, given R' indices or a slice; for several
+            models, the log-probabilities.
         log_probs: returns the log-probabilities R' x V of logits; they may share memory.
-        shape: that of all logits, R x V.
-        at_once: for how many rows at a time logits, and log-probabilities, are computed fastest.
+        shape: that of all log-probabilities, R x V.
+        at_once: for how many rows at a time to compute logits, and log-probabilities.
         exact: whether equal log-probabilities are so rare that torch may decide their order.
         attention: R x S, the mean of the models that have it; None if no model has.
     """
@@ -256,25 +260,33 @@ class NextTokens(NamedTuple):
     attention: Tensor | None
 
     def log_probs_of(self, rows: Tensor | slice) -> Tensor:
-        """The log-probabilities R' x V of some rows: new memory, unless they are a slice."""
+        """The log-probabilities R' x V of some rows; those of a slice may be a view."""
         return self.log_probs(self.logits_of(rows))
 
-    def parts(self, multiple: int) -> Iterator[Tensor]:
-        """The log-probabilities of all rows, some after the others.
-
-        Args:
-            multiple: each part has a multiple of so many rows.
-        """
-        size, part = (max(1, number // multiple) * multiple for number in self.at_once)
+    def parts(self) -> Iterator[Tensor]:
+        """The log-probabilities of all rows, one part after the other."""
+        size, part = self.at_once
         for start in range(0, self.shape[0], size):
             yield from map(self.log_probs, self.logits_of(slice(start, start + size)).split(part))
+
+
+def rows_at_once(vocab_size: int, beam_size: int) -> tuple[int, int]:
+    """For how many hypotheses a CPU computes logits, and log-probabilities, at once.
+
+    Args:
+        vocab_size: V.
+        beam_size: hypotheses of each sentence, which stay together.
+    """
+    part = max(1, MAX_SCORES // vocab_size)
+    size = max(part, ROWS_AT_ONCE)
+    return max(1, size // beam_size) * beam_size, max(1, part // beam_size) * beam_size
 
 
 def next_tokens(
     decodings: Sequence[Decoding],
     prefix: Tensor,
     temperature: float = 1.0,
-    vocab_size: int | None = None,
+    at_once: tuple[int, int] | None = None,
 ) -> NextTokens:
     """Take a step with all models of an ensemble, whose result is the mean of probabilities.
 
@@ -282,7 +294,8 @@ def next_tokens(
         decodings: N models, at least one.
         prefix: R x T tokens.
         temperature: divides the logits (1).
-        vocab_size: V, if the logits are read for some rows at a time (None: for all).
+        at_once: as ``rows_at_once`` returns it, if the scores are read in parts (None: all rows).
+            A GPU is fastest with all rows.
     """
     steps = [decoding.step(prefix) for decoding in decodings]
     attention = _mean_attention([attention for _, attention in steps])
@@ -294,17 +307,14 @@ def next_tokens(
 
     num_rows, is_one = len(prefix), len(decodings) == 1
     if is_one and decodings[0].by_row:
-        size = part = num_rows
-        # A GPU is fastest with all rows.
-        if vocab_size is not None and prefix.device.type == "cpu":
-            part = max(1, MAX_SCORES // vocab_size)
-            size = max(part, ROWS_AT_ONCE)
-        first = logits_of(0, slice(size))
+        if at_once is None or prefix.device.type != "cpu":
+            at_once = num_rows, num_rows
+        first = logits_of(0, slice(at_once[0]))
         return NextTokens(
             lambda rows: first[rows] if _is_within(rows, first, num_rows) else logits_of(0, rows),
             decodings[0].log_probs,
             torch.Size((num_rows, first.size(1))),
-            (size, part),
+            at_once,
             first.dtype not in (torch.bfloat16, torch.float16),
             attention,
         )
@@ -313,8 +323,8 @@ def next_tokens(
     # What a model of fairseq calls logits may have another number of columns.
     each = [decoding.log_probs(logits) for decoding, logits in zip(decodings, every)]
     mean = mean_log_probs(each)
-    at_once = (num_rows, num_rows)
-    return NextTokens(mean.__getitem__, lambda same: same, mean.shape, at_once, exact, attention)
+    every_row = num_rows, num_rows
+    return NextTokens(mean.__getitem__, lambda same: same, mean.shape, every_row, exact, attention)
 
 
 def _is_within(rows: Tensor | slice, first: Tensor, num_rows: int) -> bool:

@@ -17,7 +17,7 @@ from ..common.errors import UserError
 from ..nn.state import BeamOrder
 from .alignment import attention_to_chosen_tokens
 from .best_tokens import BestTokens, Continuations, best_continuations, choose_columns
-from .decoding import Decoding, Model, NextTokens, next_tokens
+from .decoding import Decoding, Model, NextTokens, next_tokens, rows_at_once
 from .options import SearchOptions
 
 # Fewer scores are searched faster without a table of the best tokens.
@@ -169,11 +169,11 @@ class _Search:
         prefix: Tensor | None,
     ):
         self.decodings, self.options, self.prefix = decodings, options, prefix
-        self.vocab_size = vocab_size
         self.pad, self.eos, self.unk = symbols.pad(), symbols.eos(), symbols.unk()
         self.limits, self.smallest_limit = limits, min(limits)
         # Padding is never chosen.
         self.beam_size = min(options.beam, len(symbols) - 1)
+        self.at_once = rows_at_once(vocab_size, self.beam_size)
         self.device = source.device
         # The number of each unfinished sentence, and the finished hypotheses of all sentences.
         self.sentences = list(range(len(source)))
@@ -202,7 +202,10 @@ class _Search:
                 for decoding in self.decodings:
                     decoding.reorder_(order, beam_order)
             following = next_tokens(
-                self.decodings, self.tokens, self.options.temperature, self.vocab_size
+                self.decodings,
+                self.tokens,
+                self.options.temperature,
+                None if self._is_forced(step) else self.at_once,
             )
             found = self._continuations(step, following)
             ends = found.tokens.eq(self.eos) & found.scores.ne(-math.inf)
@@ -230,7 +233,7 @@ class _Search:
         # A table decides between equal scores of half precision, with many sentences or one.
         if not following.exact or following.shape.numel() >= MIN_SCORES:
             columns = choose_columns(following.shape[1], special, self.beam_size)
-        is_forced = self.prefix is not None and step < self.prefix.size(1)
+        is_forced = self._is_forced(step)
         must_end = self._must_end(step)
         if columns is None or is_forced:
             log_probs = following.log_probs_of(slice(None))
@@ -242,6 +245,10 @@ class _Search:
         table = BestTokens(following, columns, totals, self.beam_size, must_end)
         self._forbid(step, table.scores, must_end, is_forced)
         return table.continuations()
+
+    def _is_forced(self, step: int) -> bool:
+        """Whether some tokens of a step are those of a prefix."""
+        return self.prefix is not None and step < self.prefix.size(1)
 
     def _must_end(self, step: int) -> Tensor | None:
         """R x 1, true for the hypotheses of sentences at their largest length; None if none is."""

@@ -29,7 +29,7 @@ class Translator:
 
     An empty line has an empty translation. A line with more tokens than the model allows is split
     at ends of sentences, then of clauses, then between tokens, and its translations are joined. On
-    Linux, the process keeps memory that it frees, for the next step of a search.
+    a CPU, with glibc, the process then keeps memory that it frees (``common/memory.py``).
 
         translator = Translator("checkpoints/checkpoint_best.pt", data="data-bin", beam=5)
         for translation in translator.translate(["zwei hunde rennen .", ""]):
@@ -100,13 +100,14 @@ class Translator:
             here = replace(chosen, device="cpu", autocast_dtype="none", int8=False)
         else:
             here = chosen
-        keep_freed_memory()
         self.ensemble = Ensemble(paths, here, places, load)
         self._load_on = lambda device, search: Ensemble(
             paths, replace(chosen, **search, device=device), places, load
         )
         self.text = find_text(text, paths[0], self.ensemble.dictionaries)
         on_cpu = self.ensemble.device.type == "cpu"
+        if on_cpu and not self._devices:
+            keep_freed_memory()
         if self._devices:
             workers = len(self._devices)
         elif workers is None and not (on_cpu and CAN_FORK):

@@ -90,8 +90,9 @@ class TranslationGenerator(SequenceGenerator):
                 )
             for model in models:
                 output_layer_of(model.decoder)
-        keep_freed_memory()
         super().__init__(models, tgt_dict, **options)
+        if all(each.device.type == "cpu" for each in self.model.parameters()):
+            keep_freed_memory()
         self.translation_models = [search_model(model) for model in models]
         self.whole_vocab_size = vocab_size
         self.shortlist = shortlist

@@ -5,6 +5,7 @@ Gehring et al. 2017, "Convolutional Sequence to Sequence Learning".
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...nn.attention import MEAN_ALIGNMENT, SOURCE, Alignment, recorded_maps
@@ -68,7 +69,8 @@ class ConvS2SEncoder(Encoder):
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         x = scale_gradient(x, self.gradient_scale)
         # For all layers at once, rather than their contexts.
-        scale = (lengths.to(embedded.dtype) * 0.5).sqrt().view(-1, 1, 1)
+        exact = torch.promote_types(embedded.dtype, torch.float32)
+        scale = (lengths.to(exact) * 0.5).sqrt().to(embedded.dtype).view(-1, 1, 1)
         return {
             "encoder_out": x,
             "encoder_values": to_autocast_dtype((x + embedded).mul_(scale)),

@@ -64,8 +64,13 @@ def test_autocast_and_tracing_use_torchs_operators(library):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(1, 16), (3, 5, 16), (400, 1, 16), (0, 16)])
 @torch.no_grad()
-def test_generation_in_bfloat16(shape, bias):
+def test_generation_in_bfloat16(shape, bias, monkeypatch):
     """In any precision of the input; the result is as exact as that of torch."""
+    calls = []
+    onednn = linear_module._onednn_linear
+    monkeypatch.setattr(
+        linear_module, "_onednn_linear", lambda *given: calls.append(given) or onednn(*given)
+    )
     torch.manual_seed(1)
     x, weight = torch.randn(shape), torch.randn(24, 16).bfloat16()
     added = [torch.randn(24)] if bias else []
@@ -76,6 +81,14 @@ def test_generation_in_bfloat16(shape, bias):
             found = linear(each, weight, *added)
             assert found.dtype == torch.bfloat16
             torch.testing.assert_close(found.double(), expected, rtol=2**-7, atol=2**-6)
+        assert len(calls) == (2 if linear_module._has_bfloat16() else 0)
+        with torch.enable_grad():
+            linear(x, weight, *added)
+        graph = torch.compile(linear, backend="eager", fullgraph=True)
+        torch.testing.assert_close(
+            graph(x, weight, *added).double(), expected, rtol=2**-7, atol=2**-6
+        )
+    assert len(calls) == (2 if linear_module._has_bfloat16() else 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -15,7 +15,8 @@ from tests.support.batches import vocabulary
 V = len(vocabulary(300))
 
 
-def best_tokens(rows, totals, beam, at_once=(21, 7), exact=True, must_end=None):
+def best_tokens(rows, totals, beam, sentences=(6, 2), exact=True, must_end=None):
+    at_once = tuple(number * beam for number in sentences)
     following = NextTokens(rows.__getitem__, torch.clone, rows.shape, at_once, exact, None)
     columns = choose_columns(V, 4, beam)
     return BestTokens(following, columns, totals, beam, must_end)
@@ -49,7 +50,7 @@ def test_a_step_in_half_precision_has_the_scores_of_fairseqs(step):
     scores = -torch.randint(9, (40, 3, step)).float()
     totals = scores[:, :, -1].flatten() if step else None
     rows = lprobs.flatten(0, 1)
-    found, tokens, beams = best_tokens(rows, totals, 3, (120, 120), exact=False).continuations()
+    found, tokens, beams = best_tokens(rows, totals, 3, (40, 40), exact=False).continuations()
     expected, _, _ = search.step(step, lprobs, scores)
     assert torch.equal(found, expected)
     sums = lprobs + scores[:, :, -1:] if step else lprobs

@@ -188,10 +188,11 @@ def test_logits_of_some_hypotheses_at_a_time(change, options, monkeypatch):
         return beam_search(models, source, SYMBOLS, choices, **given)
 
     expected = search_all()
-    monkeypatch.setattr(decoding, "ROWS_AT_ONCE", 7)
+    # Ten hypotheses and then the other ones, in parts of five.
+    monkeypatch.setattr(decoding, "ROWS_AT_ONCE", 12)
     monkeypatch.setattr(decoding, "MAX_SCORES", 3 * len(SYMBOLS))
-    for same, found in zip(expected, search_all()):
-        for reference, hypothesis in zip(same, found):
+    for same, found in zip(expected, search_all(), strict=True):
+        for reference, hypothesis in zip(same, found, strict=True):
             assert torch.equal(hypothesis.tokens, reference.tokens)
             assert hypothesis.score == pytest.approx(reference.score)
 
@@ -329,13 +330,22 @@ def test_scores_in_bfloat16(name):
     assert all(one.token_scores.isfinite().all() for each in found for one in each)
 
 
-@pytest.mark.parametrize("name", [TRANSFORMER])
-def test_an_adaptive_softmax(name):
+def test_an_adaptive_softmax():
     """Its features are neither as many as its tokens, nor fewer by a multiple of eight."""
     options = {"adaptive_softmax_cutoff": "50,100", "decoder_output_dim": len(SYMBOLS) + 3}
     model = tiny_fairseq_transformer(translation_task(SYMBOLS, SYMBOLS), **options).eval()
     for beam in (1, 5):
         assert_same_search([model], need_weights=False, beam=beam)
+    assert_same_search([model], batch()["target"][:, :2], need_weights=False, beam=4)
+
+
+def test_rows_at_once():
+    """Whole sentences, with any vocabulary and beam."""
+    for vocab_size in (30, 6_000, 10**6):
+        for beam in (1, 5, 400):
+            size, part = decoding.rows_at_once(vocab_size, beam)
+            assert size % beam == part % beam == 0 and size >= part >= beam
+    assert decoding.rows_at_once(6_000, 5) == (320, 85)
 
 
 def test_lengths_that_contradict():
