@@ -8,6 +8,10 @@ from .dictionaries import TASK_STATE, saved_digests
 from .files import check_not_quantized, load_checkpoint, save_checkpoint
 from .weights import check_finite, check_weights
 
+# Where fairseq keeps exponential averages, and those in single precision (--ema-fp32) if the model
+# is in half.
+EMA = ("ema", "ema_fp32_params")
+
 
 def save_average(paths: list[str], output: str, ema: bool = False) -> None:
     """Write the average of checkpoints; see ``average``."""
@@ -22,7 +26,8 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
         ema: average the exponential moving averages that ``--store-ema`` saved in them, in place
             of the weights (False).
     Returns:
-        The last checkpoint with averaged floating-point weights and without optimizer state.
+        The last checkpoint with averaged floating-point weights, and without optimizer state and
+        exponential averages.
     Raises:
         UserError: if a file cannot be read, or its weights have other names, shapes or types than
             those of the first one, or are in int8, or they were trained with other dictionaries, or
@@ -59,6 +64,9 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
     for name, total in sums.items():
         weights[name] = total.to(weights[name].dtype)
     checkpoint["last_optimizer_state"] = None
+    if isinstance(state := checkpoint.get("extra_state"), dict):
+        for key in EMA:
+            state.pop(key, None)
     return checkpoint
 
 
@@ -69,13 +77,12 @@ def _exponential_averages(checkpoint: dict[str, Any], path: str) -> dict[str, An
         UserError: if there are none.
     """
     state = checkpoint.get("extra_state")
-    found = state.pop("ema", None) if isinstance(state, dict) else None
-    if not isinstance(state, dict) or not isinstance(found, dict):
+    found, in_single = map(state.get, EMA) if isinstance(state, dict) else (None, None)
+    if not isinstance(found, dict):
         raise UserError(
             f"{path} has no exponential averages of weights: train with --store-ema, or omit --ema."
         )
-    # In single precision where the model is in half (--ema-fp32).
-    averages = {**found, **(state.pop("ema_fp32_params", None) or {})}
+    averages = {**found, **(in_single or {})}
     check_weights(averages, path)
     check_finite(averages, path)
     return averages

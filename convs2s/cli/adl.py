@@ -83,7 +83,7 @@ def _add_verify(commands: Any) -> None:
     verify.add_argument("--side", choices=[ENCODER, DECODER], help=text)
     text = "vocabulary size of source and target"
     add_number(verify, "--words", text, SMALL_WORDS, least=5)
-    text = "tokens of the longest sentence (default: enough for the receptive fields, 9 to 64)"
+    text = "tokens of the longest sentence (default: 9, or as many as the layers need)"
     add_number(verify, "--length", text)
     add_user_dir(verify)
     verify.example = (

@@ -1,6 +1,7 @@
 """The tokens of a small language, for recursive-descent parsers."""
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .errors import TextError
@@ -26,10 +27,14 @@ class TokenParser:
         pattern: a pattern of tokens, with a group for each kind; those of the group ``skip`` are
             omitted.
         max_length: the largest number of characters.
+    Attributes:
+        hints: characters without a meaning -> what may have been meant, for the error.
     Raises:
         TextError: if the text is too long or has a character without a meaning; the methods raise
             TextError if the text does not follow the grammar, or a number is out of range.
     """
+
+    hints: Mapping[str, str] = {}
 
     def __init__(self, text: str, source: str, pattern: re.Pattern[str], max_length: int):
         self.text, self.source, self.next = text, source, 0
@@ -42,7 +47,9 @@ class TokenParser:
         while position < len(text):
             match = pattern.match(text, position)
             if match is None or match.lastgroup is None:
-                raise self.error(f"found '{text[position]}', which has no meaning here", position)
+                found = text[position]
+                hint = f": {self.hints[found]}" if found in self.hints else ""
+                raise self.error(f"found '{found}', which has no meaning here{hint}", position)
             if match.lastgroup != "skip":
                 self.tokens.append(Token(match.lastgroup, match.group(), position))
             position = match.end()

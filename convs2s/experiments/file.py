@@ -284,6 +284,12 @@ class System(Section):
         """The place in the file, for errors."""
         return f"systems.{self.name}"
 
+    @property
+    def needs_models(self) -> bool:
+        """Whether it is trained further, or on translations, by models of other systems."""
+        text = self.train_on
+        return bool(self.continues or text.translations or text.back_translations)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Section):

@@ -106,11 +106,11 @@ def legend(comparison: Comparison) -> str:
 def lengths(comparison: Comparison) -> list[tuple[str, str, str, float]]:
     """What two training runs may have in common: its name, the title of its column, its key, and
     the ratio of two numbers that still count as equal."""
-    time = time_of_training(comparison)
-    return [
-        ("numbers of updates", "Updates", "updates", 1),
-        ("time of training", time.title, time.key, EQUAL_TIME),
-    ]
+    found: list[tuple[str, str, str, float]] = [("numbers of updates", "Updates", "updates", 1)]
+    if len(comparison.devices) <= 1:
+        time = time_of_training(comparison)
+        found.append(("time of training", time.title, time.key, EQUAL_TIME))
+    return found
 
 
 def tables(comparison: Comparison) -> list[Table]:

@@ -133,12 +133,18 @@ def columns_by_test_set(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
 def equal_groups(comparison: Comparison, key: str, ratio: float) -> list[list[Summary]]:
     """Groups of systems with equally long training runs, the shortest first; none if all are.
 
+    Systems that need the trained models of others are left out: part of their training is there.
+
     Args:
         comparison: the comparison.
         key: "updates", or "cpu_minutes" or "train_minutes".
         ratio: the largest number of a group is at most this many times the smallest one.
     """
-    known = [(length, each) for each in comparison.summaries if (length := each.median(key))]
+    known = [
+        (length, each)
+        for each in comparison.summaries
+        if not each.system.needs_models and (length := each.median(key))
+    ]
     groups: list[list[Summary]] = []
     smallest = 0.0
     for length, summary in sorted(known, key=lambda pair: pair[0]):

@@ -50,7 +50,7 @@ def linear_attention(
     # Autocast would round states and scores to half precision.
     with torch.autocast(value.device.type, enabled=False):
         inputs = query.to(exact), key.to(exact), value.to(exact), log_decay.to(exact)
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() and before is None and not need_state:
             return _in_graph(*inputs, key_scale, skip), None
         further = (None if each is None else each.to(exact) for each in (before, key_scale, skip))
         return _by_chunks(need_state, *inputs, *further)

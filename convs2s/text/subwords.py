@@ -99,9 +99,11 @@ class SubwordNmt:
         return _split_symbols(self._bpe.process_line(escape_joints(line)), MARK)
 
     def sample(self, line: str, strength: float, seed: int) -> str:
-        # The package draws from Python's random generator.
+        # The package draws from Python's random generator, which others may use, too.
+        state = random.getstate()
         random.seed(seed)
         tokens = self._bpe.process_line(escape_joints(line), strength)
+        random.setstate(state)
         # It also remembers words that it has split at random.
         self._bpe.cache = {}
         return _split_symbols(tokens, MARK)

@@ -274,13 +274,15 @@ def embedding_matrices(model: FairseqEncoderDecoderModel) -> list[nn.Embedding]:
         UserError: if the model looks up tokens in another way.
     """
     found: list[nn.Embedding] = []
-    for part in (model.encoder, model.decoder):
+    # Language models have no encoder.
+    for part in (getattr(model, "encoder", None), model.decoder):
         embed = getattr(part, "embed_tokens", None) or getattr(
             getattr(part, "embed", None), "words", None
         )
         if not isinstance(embed, nn.Embedding):
+            name = type(model if part is None else part).__name__
             raise UserError(
-                f"{type(part).__name__} has no matrix of embeddings (embed_tokens) in which "
+                f"{name} has no matrix of embeddings (embed_tokens) in which "
                 "--simcut-weight could cut tokens: use a model of this package, or --rdrop-weight."
             )
         if embed not in found:

@@ -46,7 +46,7 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
     """The files of each language: language -> split -> path.
 
     Raises:
-        UserError: if there are none, or a language lacks a split.
+        UserError: if there are none.
     """
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.rglob("*.tsv*")):
@@ -55,10 +55,6 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
             found.setdefault(match[1], {})[match[2]] = path
     if not found:
         raise UserError(f"{folder} has no files such as ady_train.tsv: give the task's data.")
-    for language, paths in found.items():
-        missing = [f"{language}_{split}.tsv" for split in SPLITS.values() if split not in paths]
-        if missing:
-            raise UserError(f"{folder} has no {' and no '.join(missing)}.")
     return found
 
 
@@ -120,6 +116,10 @@ def main() -> int:
             raise UserError(
                 f"{args.data} has no language {language}: choose {', '.join(files)} (--languages)."
             )
+        missing = [split for split in SPLITS.values() if split not in files[language]]
+        if missing:
+            names = " and no ".join(f"{language}_{split}.tsv" for split in missing)
+            raise UserError(f"{args.data} has no {names}.")
     prepared = args.out / "prepared"
     if args.multilingual:
         prepare(join(files, languages, args.out / "text"), prepared / "multilingual")

@@ -4,12 +4,14 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 from convs2s.cli import main
 from convs2s.text.binarize import training_data
 from convs2s.text.preparation import Preparation
+from convs2s.text.subwords import learn_subword_nmt, make_sampler
 from convs2s.text.vocabulary import Vocabulary
 from tests.support.commands import CRITERION, TASK, TINY, assert_same_weights, fairseq
 
@@ -51,6 +53,16 @@ def read(path):
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     return [each.tolist() for each in MMapIndexedDataset(path)]
+
+
+def test_other_random_numbers_stay_the_same(tmp_path):
+    pytest.importorskip("subword_nmt")
+    path = tmp_path / "codes.bpe"
+    learn_subword_nmt(Counter("wiese wiesen wies".split()), 9, path)
+    sample = make_sampler("subword_nmt", path, 0.5, 2)
+    state = random.getstate()
+    assert sample("wiese wiesen").replace("@@ ", "") == "wiese wiesen"
+    assert random.getstate() == state
 
 
 @pytest.mark.parametrize("method", PACKAGES)

@@ -50,13 +50,20 @@ def test_a_training_goes_on_exactly(trained, corpus, tmp_path):
     assert all(value.equal(expected[name]) for name, value in ema(last).items())
 
 
+def test_an_average_of_weights_has_none(trained, tmp_path, capsys):
+    path = str(tmp_path / "average.pt")
+    assert convs2s(["average", str(trained[1] / "checkpoint_last.pt"), "-o", path]) == 0
+    assert convs2s(["average", "--ema", path, "-o", str(tmp_path / "ema.pt")]) == 2
+    assert "--store-ema" in capsys.readouterr().err
+
+
 def test_the_average_translates(trained, corpus, tmp_path, capsys):
     family, folder, _ = trained
     path = tmp_path / "ema.pt"
     assert convs2s(["average", "--ema", str(folder / "checkpoint_last.pt"), "-o", str(path)]) == 0
     expected = ema(folder / "checkpoint_last.pt")
     assert all(value.equal(expected[name]) for name, value in weights(path).items())
-    assert "extra_state" in load_checkpoint(str(path))
+    assert "ema" not in load_checkpoint(str(path))["extra_state"]
     assert generate(corpus, path)
 
 

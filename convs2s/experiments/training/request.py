@@ -138,11 +138,23 @@ class Request:
         epochs = self.epochs or recipe.epochs_for(self.data.pairs)
         length: Options = {"max-epoch": epochs}
         if recipe.batch_statistics is not None:
-            given = self.settings["max-tokens"]
-            size = int(given) if given.isdecimal() and int(given) else recipe.options["max-tokens"]
-            updates = epochs * max(self.data.count_tokens()) / (FILLED * size)
-            length["statistics-updates"] = round(recipe.batch_statistics * updates)
+            length["statistics-updates"] = round(recipe.batch_statistics * self._updates(epochs))
         return length
+
+    def _updates(self, epochs: int) -> float:
+        """An estimate of the updates in some epochs."""
+        recipe = self.recipe()[1].options
+
+        def size(name: str, otherwise: float) -> float:
+            """The value of an option, unless it is no positive number."""
+            given = self.settings.get(name, "")
+            return int(given) if given.isdecimal() and int(given) else otherwise
+
+        tokens = FILLED * size("max-tokens", recipe["max-tokens"])
+        sentences = size("batch-size", self.data.pairs)
+        batches = max(max(self.data.count_tokens()) / tokens, self.data.pairs / sentences)
+        updates = epochs * batches / size("update-freq", 1)
+        return min(updates, size("max-update", updates))
 
     def train_options(self) -> Options:
         """Options of fairseq-train, without those that the user gave, and without the length."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ...common.limits import option_name
 from ...common.tables import markdown_table
+from .figures import figures
 from .hybrids import HYBRIDS
 from .options import AdlArchitecture
 
@@ -247,6 +248,10 @@ def table(named: Mapping[str, AdlArchitecture] = NAMED | HYBRIDS) -> str:
             f"`{option_name(key)}`" if value is True else f"`{option_name(key)} {value}`"
             for key, value in architecture.options.items()
         )
+        spec = architecture.resolve()
+        parameters = figures((*spec.encoder.layers, *spec.decoder.layers), 1).parameters
+        size = f"{parameters / 1e6:.1f}M"
         chains = f"`{architecture.encoder}`", f"`{architecture.decoder}`"
-        rows.append((f"`{name}`", *chains, options, architecture.source))
-    return markdown_table(("`--arch`", "encoder", "decoder", "options", "from"), rows)
+        rows.append((f"`{name}`", *chains, options, size, architecture.source))
+    titles = "`--arch`", "encoder", "decoder", "options", "parameters", "from"
+    return markdown_table(titles, rows)

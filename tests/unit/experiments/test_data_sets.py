@@ -120,6 +120,8 @@ def test_a_run_that_is_missing_on_a_data_set(start, benchmark):
 def test_groups_of_equal_length(start, benchmark):
     text = FILE.replace("  both:\n    ensemble: {a: [1, 2], b: 3}\n", "")
     text += "  c: {updates: 4, train: {arch: third}}\n"
+    # As many updates, but after those of another model.
+    text += "  d: {updates: 4, train: {arch: third}, continues: c}\n"
     (benchmark / "words.yaml").write_text(text)
     code, printed = start("--jobs", 2, "--seeds", 1)
     assert code == 0

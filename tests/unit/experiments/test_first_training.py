@@ -76,8 +76,15 @@ def test_pervasive_attention_ends_with_the_statistics_of_generation(tmp_path):
     wanted = request(tmp_path, arch="pervasive_iwslt_de_en", epochs=10)
     # 5,000 tokens in batches of 1,000, of which 850 are filled, are 59 updates in 10 epochs.
     assert wanted.length() == {"max-epoch": 10, "statistics-updates": 47}
-    for given, updates in (("500", 94), ("0", 47), ("many", 47)):
-        options = ("--max-tokens", given)
+    for options, updates in (
+        (("--max-tokens", "500"), 94),
+        (("--max-tokens", "0"), 47),
+        (("--max-tokens", "many"), 47),
+        (("--update-freq", "2"), 24),
+        (("--update-freq=2", "--max-tokens=500"), 47),
+        (("--max-update", "20"), 16),
+        (("--max-update", "200"), 47),
+    ):
         other = request(tmp_path, arch="pervasive_iwslt_de_en", epochs=10, options=options)
         assert other.length()["statistics-updates"] == updates
     # A longer training can continue it.

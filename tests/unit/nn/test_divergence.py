@@ -94,6 +94,12 @@ def test_autocast_is_the_plain_loss_of_cast_operands(name):
         assert (ours - theirs).abs().max() < 0.02 * theirs.abs().max()
 
 
+def test_weights_of_the_papers():
+    """Liang et al. 2021, equations 2 to 4: alpha times half of both divergences."""
+    assert WEIGHTS["R-Drop"] == (1.0, 2.5, 2.5)
+    assert WEIGHTS["SimCut"] == (0.0, 3.0, 0.0)
+
+
 def test_equal_passes_have_no_divergence():
     x, w, b, target = inputs()
     twice = torch.cat([x[:N], x[:N]])

@@ -71,6 +71,8 @@ class _Parser(TokenParser):
         lets: all names defined so far, shared in the same way.
     """
 
+    hints = {"|": "commas separate chains, as in sum(cnn, rnn)"}
+
     def __init__(
         self,
         text: str,

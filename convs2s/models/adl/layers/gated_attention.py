@@ -77,7 +77,9 @@ class MegaSelfAttentionLayer(AttentionLayer):
         nn.init.normal_(self.scales, std=0.02)
         self.biases = LearnedBiases(max_distance(spec))
         self.distances = DistanceMask(self.causal, None, self.biases)
-        self.hidden_dropout = Dropout(spec["hidden_dropout"])
+        # As in the authors' code: --dropout is for averages and candidates.
+        self.channel_dropout = Dropout(spec.settings.dropout)
+        self.value_dropout = Dropout(spec["hidden_dropout"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map R x T x C to R x T x C.
@@ -86,15 +88,15 @@ class MegaSelfAttentionLayer(AttentionLayer):
             SequenceTooLong: if a sentence is longer than the options allow.
         """
         self.biases.check_length(context.longest)
-        averages = self.hidden_dropout(self.averages(x, context))
+        averages = self.channel_dropout(self.averages(x, context))
         gates = self.gates(to_autocast_dtype(averages))
         update, shared, reset, candidate = gates.split(self.widths, dim=-1)
         shared = F.silu(shared).repeat(1, 1, 2) * self.scales + self.shifts
         query, keys = shared.to(gates.dtype).chunk(2, dim=-1)
-        values = self.hidden_dropout(F.silu(self.values(to_autocast_dtype(x))))
+        values = self.value_dropout(F.silu(self.values(to_autocast_dtype(x))))
         attended = self.attend_to_sentence(query, keys, values, context)
         candidate = F.silu(candidate + self.output(attended * F.silu(reset)))
-        return let_in(x, self.hidden_dropout(candidate), update)
+        return let_in(x, self.channel_dropout(candidate), update)
 
 
 @implements("mega_src_att")
@@ -110,7 +112,8 @@ class MegaSourceAttentionLayer(AttentionLayer):
         self.keys_values = normal_linear(spec.source_width, sum(self.source_widths))
         self.output = normal_linear(width, width)
         self.biases = LearnedBiases(max_distance(spec))
-        self.hidden_dropout = Dropout(spec["hidden_dropout"])
+        self.channel_dropout = Dropout(spec.settings.dropout)
+        self.value_dropout = Dropout(spec["hidden_dropout"])
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map R x T x C to R x T x C.
@@ -123,12 +126,12 @@ class MegaSourceAttentionLayer(AttentionLayer):
         update, reset, query = queries.split(self.query_widths, dim=-1)
         attended = self.attend_to_source(query, context)
         candidate = F.silu(self.output(attended * F.silu(reset)))
-        return let_in(x, self.hidden_dropout(candidate), update)
+        return let_in(x, self.channel_dropout(candidate), update)
 
     def kv_proj(self, source: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Keys and values of the source."""
         keys, values = self.keys_values(source).split(self.source_widths, dim=-1)
-        return keys, self.hidden_dropout(F.silu(values))
+        return keys, self.value_dropout(F.silu(values))
 
     def source_mask(self, query: Tensor, keys: Tensor, context: Context) -> Tensor:
         """The biases of the distances between target and source positions, and the padding."""

@@ -37,13 +37,36 @@ def scan_from_state(
         state: the incremental state of the layer; None in training.
         padding_mask: R x 1, True at padding, in a step of generation; None if there is none.
     Returns:
-        B x T x C, in the precision of ``update``.
+        B x T x C, in single precision or better.
     """
     before = None if state is None else state.rows.get("hidden")
     hidden = linear_scan(decay, update, before)
     if state is not None:
         save_state(state, hidden[:, -1].unsqueeze(0), padding_mask)
-    return hidden.to(update.dtype)
+    return hidden
+
+
+def weighted_mean(
+    forget: Tensor, candidate: Tensor, state: State | None, padding_mask: Tensor | None
+) -> Tensor:
+    """h_t = f_t h_(t-1) + (1 - f_t) z_t from the logits of f, and the candidate z.
+
+    In bf16, every f above 0.998 would be 1, without a derivative.
+
+    Args:
+        forget, candidate: B x T x C.
+        state, padding_mask: as for ``scan_from_state``.
+    Returns:
+        B x T x C, in the precision of ``candidate``.
+    """
+    decay = to_single(forget).sigmoid()
+    update = (1.0 - decay) * candidate
+    return scan_from_state(decay, update, state, padding_mask).to(candidate.dtype)
+
+
+def to_single(x: Tensor) -> Tensor:
+    """A tensor in single precision or better."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 @implements("qrnn")
@@ -71,13 +94,11 @@ class QuasiRecurrentLayer(nn.Module):
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         inputs = unfold(to_autocast_dtype(x), self.kernel_size, causal=True, state=state)
         candidate, forget = self.linear(inputs).chunk(2, dim=-1)
-        forget = forget.sigmoid()
-        update = (1.0 - forget) * self.activation(candidate)
-        return scan_from_state(forget, update, state, mask)
+        return weighted_mean(forget, self.activation(candidate), state, mask)
 
 
 class _GatedRecurrence(nn.Module):
-    """h_t = decay_t h_(t-1) + (1 - decay_t) (W x_t + b), with one matrix for W and all gates.
+    """h_t = f_t h_(t-1) + (1 - f_t) (W x_t + b), with one matrix for W and all gates.
 
     Args:
         spec: the resolved layer.
@@ -90,16 +111,15 @@ class _GatedRecurrence(nn.Module):
         super().__init__()
         self.linear = xavier_linear(spec.input_width, self.parts * spec.width, parts=self.parts)
 
-    def decay(self, *gates: Tensor) -> Tensor:
-        """The decay, from the gates before their sigmoid, B x T x C' each."""
+    def forget(self, *gates: Tensor) -> Tensor:
+        """The logits of f, from those of the gates, B x T x C' each."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C'."""
         candidate, *gates = self.linear(x).chunk(self.parts, dim=-1)
-        decay = self.decay(*gates)
         state = context.layer_state(self)
-        return scan_from_state(decay, (1.0 - decay) * candidate, state, context.padding_mask)
+        return weighted_mean(self.forget(*gates), candidate, state, context.padding_mask)
 
 
 @implements("ssru")
@@ -117,10 +137,8 @@ class SsruLayer(nn.Module):
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C'."""
-        forget = self.forget(x).sigmoid()
-        update = (1.0 - forget) * self.candidate(x)
-        state = context.layer_state(self)
-        return scan_from_state(forget, update, state, context.padding_mask).relu()
+        state, mask = context.layer_state(self), context.padding_mask
+        return weighted_mean(self.forget(x), self.candidate(x), state, mask).relu()
 
 
 @implements("min_gru")
@@ -132,9 +150,9 @@ class MinGruLayer(_GatedRecurrence):
 
     parts = 2
 
-    def decay(self, *gates: Tensor) -> Tensor:
-        """1 - z."""
-        return torch.sigmoid(-gates[0])
+    def forget(self, *gates: Tensor) -> Tensor:
+        """The logits of 1 - z."""
+        return -gates[0]
 
 
 @implements("min_lstm")
@@ -146,10 +164,10 @@ class MinLstmLayer(_GatedRecurrence):
 
     parts = 3
 
-    def decay(self, *gates: Tensor) -> Tensor:
-        """f / (f + i), as the sigmoid of log f - log i, which cannot divide by zero."""
-        input_gate, forget_gate = gates
-        return (F.logsigmoid(forget_gate) - F.logsigmoid(input_gate)).sigmoid()
+    def forget(self, *gates: Tensor) -> Tensor:
+        """f / (f + i) is the sigmoid of log f - log i, which cannot divide by zero."""
+        input_gate, forget_gate = map(to_single, gates)
+        return F.logsigmoid(forget_gate) - F.logsigmoid(input_gate)
 
 
 def _initial_decay(channels: int) -> Tensor:
@@ -175,9 +193,8 @@ class RgLruLayer(nn.Module):
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
-        input_gate, recurrence_gate = self.linear(x).sigmoid().chunk(2, dim=-1)
-        exact = torch.promote_types(x.dtype, torch.float32)
-        log_a = -SHARPNESS * recurrence_gate.to(exact) * F.softplus(-self.decay).to(exact)
+        input_gate, recurrence_gate = to_single(self.linear(x)).sigmoid().chunk(2, dim=-1)
+        log_a = -SHARPNESS * recurrence_gate * to_single(F.softplus(-self.decay))
         # 1 - a^2 without cancellation where a is close to 1.
         scale = (-torch.expm1(2.0 * log_a)).clamp_min(TINY).sqrt()
         update = scale * input_gate * x

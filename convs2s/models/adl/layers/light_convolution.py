@@ -55,7 +55,8 @@ class LightConvolutionLayer(_WeightedMean):
     def __init__(self, spec: LayerSpec):
         super().__init__(spec)
         self.scores = nn.Parameter(torch.empty(self.heads, self.kernel_size))
-        nn.init.xavier_uniform_(self.scores)
+        # As for a depthwise convolution, whose outputs are h times k.
+        nn.init.xavier_uniform_(self.scores.unsqueeze(1))
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""

@@ -99,7 +99,7 @@ def verify(
         options: the options of the network, with its definitions.
         spec: what they resolve to, with places for messages.
         words: the size of both vocabularies.
-        length: tokens of the longest sentence (None: as many as show the receptive fields).
+        length: tokens of the longest sentence (None: see ``length_for``).
     Raises:
         UserError: if a layer cannot be built.
     """

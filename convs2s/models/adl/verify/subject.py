@@ -10,11 +10,12 @@ from torch.nn import functional as F
 
 from ....common.errors import TextError, UserError
 from ....nn.padding import order_padding_last
+from ....nn.recent_positions import RECENT
 from ....nn.state import State
 from ...interface import Vocabularies
 from ..context import Source
 from ..figures import stack_receptive_field
-from ..language.registry import UNBOUNDED
+from ..language.registry import UNBOUNDED, layer_type
 from ..language.spec import LayerSpec, ModelSpec
 from ..language.writer import label
 from ..layers.chains import LayerChain, build_layer
@@ -23,8 +24,8 @@ from ..options import AdlOptions
 
 SEED = 1
 PAD, EOS, FIRST = 1, 2, 4
-# Tokens of the longest sentence, unless a receptive field needs more.
-LENGTH, MAX_LENGTH = 9, 64
+# Tokens of the longest sentence, and how many it has at most for a receptive field.
+LENGTH, MAX_FOR_FIELDS = 9, 64
 # The results of a pass whose deviations count; those of the layers show where one begins.
 OUTPUTS = ("encoder", "decoder")
 
@@ -57,7 +58,7 @@ class Subject:
         options: the options of the network, with its definitions.
         spec: what they resolve to, with places for messages.
         words: the size of both vocabularies.
-        length: tokens of the longest sentence; None for as many as show the receptive fields.
+        length: tokens of the longest sentence; None for ``length_for``.
     Attributes:
         network: the network. At padding, its embeddings are random numbers, which must not matter.
         layers: its layers, each before those inside it.
@@ -235,10 +236,17 @@ def _first(tokens: Tensor) -> Tensor:
 
 
 def length_for(spec: ModelSpec) -> int:
-    """The number of tokens with which some position is outside each bounded receptive field."""
+    """The tokens of the longest sentence: some are outside each bounded receptive field.
+
+    A sentence also has more than one chunk of a layer that computes in chunks, and more positions
+    than the steps of linear attention keep.
+    """
     fields = [stack_receptive_field(spec, stack) for stack in (spec.encoder, spec.decoder)]
     ends = [int(end) + 2 for field in fields for end in field if end != UNBOUNDED]
-    return min(max([LENGTH, *ends]), MAX_LENGTH)
+    layers = (*spec.encoder.walk(), *spec.decoder.walk())
+    costs = (layer_type(each).cost_of(each) for each in layers)
+    chunks = [max(cost.chunk, RECENT) + 2 for cost in costs if cost is not None and cost.chunk]
+    return max(LENGTH, min(max(ends, default=0), MAX_FOR_FIELDS), *chunks)
 
 
 def _check_output(output: Any, x: Tensor, width: int) -> None:

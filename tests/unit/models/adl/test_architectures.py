@@ -69,6 +69,39 @@ def test_the_transformer_has_the_parameters_of_the_transformer():
     assert sequential_parts(spec) == []
 
 
+def linear(inputs, outputs):
+    return inputs * outputs + outputs
+
+
+def test_parameters_of_other_papers():
+    """Counted from the layers of each model, for one block at a time."""
+    # Wu et al. (2019), WMT: GLU, convolution and projection, then source attention and ffl.
+    C, F, H = 1024, 4096, 16
+    norm, feed_forward = 2 * C, linear(C, F) + linear(F, C)
+    kernels = [3, 7, 15, 31, 31, 31, 31]
+    for name, weights in (("light", H), ("dynamic", C * H)):
+        both = linear(C, 2 * C) + linear(C, C) + feed_forward + 2 * norm
+        encoder = sum(both + weights * k for k in kernels)
+        decoder = sum(both + weights * k + 4 * C * C + norm for k in kernels[:6])
+        spec = ARCHITECTURES[f"adl_{name}_conv_wmt"].resolve()
+        assert figures(spec.encoder.layers, 1).parameters == encoder
+        assert figures(spec.decoder.layers, 1).parameters == decoder
+    # Twelve blocks of self-attention, and a decoder of a single block.
+    C, F = 512, 2048
+    norm, feed_forward = 2 * C, linear(C, F) + linear(F, C)
+    spec = ARCHITECTURES["adl_deep_ssru"].resolve()
+    encoder = 12 * (4 * C * C + feed_forward + 2 * norm) + norm
+    decoder = 2 * C * C + C + 4 * C * C + feed_forward + 4 * norm
+    assert figures(spec.encoder.layers, 1).parameters == encoder
+    assert figures(spec.decoder.layers, 1).parameters == decoder
+    # Projections to z, x, B, C and dt, a convolution, and the projection back.
+    inner, n, h = 2 * C, 128, 8
+    conv = inner + 2 * n
+    mamba = C * (inner + conv + h) + 5 * conv + 3 * h + inner + inner * C
+    spec = ARCHITECTURES["adl_mamba2"].resolve()
+    assert figures(spec.encoder.layers, 1).parameters == 8 * (mamba + C) + C
+
+
 def test_table_2_attends_to_the_blocks_that_it_names():
     def blocks(name):
         return attended(ARCHITECTURES[f"adl_transformer_{name}"].resolve())
@@ -147,7 +180,7 @@ def test_the_table_lists_every_definition_once():
     assert listed == [*without_sizes, *HYBRIDS]
     for name, line in zip(listed, lines):
         assert f"`{ARCHITECTURES[name].encoder}` | `{ARCHITECTURES[name].decoder}`" in line
-        assert line.count("|") == 6
+        assert line.count("|") == 7
 
 
 @pytest.mark.parametrize("kind", ["light_conv", "dynamic_conv"])

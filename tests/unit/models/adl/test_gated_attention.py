@@ -1,10 +1,14 @@
 """``mega_self_att`` and ``mega_src_att`` against their formulas, position by position."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from convs2s.common.errors import SequenceTooLong
+from convs2s.models.adl import resolve
 from convs2s.models.adl.context import Context, Source
+from convs2s.models.adl.layers.chains import LayerChain
 from convs2s.nn.state import State
 from tests.support.adl_layers import SETTINGS, C, S, T, built, check, context, random_input
 from tests.unit.models.adl.test_linear_attention import ema, sigmoid, swish
@@ -172,3 +176,26 @@ def test_distances_of_both_sides():
     _, source = built(SOURCE, "decoder")
     assert len(own.biases.weight) == 2 * MAX_SOURCE - 1
     assert len(source.biases.weight) == 2 * max(MAX_SOURCE, MAX_TARGET) - 1
+
+
+@pytest.mark.parametrize("text", ["mega_self_att", "mega_src_att"])
+def test_dropout_is_where_the_authors_have_it(text):
+    """--dropout takes all of the candidate, and hidden_dropout all of the values."""
+    x = random_input()
+    given = context(x, source=Source({1: random_input(S, seed=5)}))
+
+    def output(dropout, hidden, scale=1.0):
+        spec = resolve("id", f"{text}(hidden_dropout=0.1)", replace(SETTINGS, dropout=0.3))
+        torch.manual_seed(1)
+        chain = LayerChain(spec.decoder.layers).double().train()
+        (layer,) = chain
+        assert (layer.channel_dropout.p, layer.value_dropout.p) == (0.3, 0.1)
+        layer.channel_dropout.p, layer.value_dropout.p = dropout, hidden
+        values = layer.values if text == "mega_self_att" else layer.keys_values
+        with torch.no_grad():
+            values.weight[-C:].mul_(scale)
+        return chain(x, given)
+
+    torch.testing.assert_close(output(1.0, 0.0), output(1.0, 1.0, scale=99.0))
+    torch.testing.assert_close(output(0.0, 1.0), output(0.0, 1.0, scale=99.0))
+    assert (output(0.0, 0.0) - output(0.0, 0.0, scale=99.0)).abs().max() > 1e-6

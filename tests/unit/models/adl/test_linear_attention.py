@@ -10,7 +10,6 @@ from convs2s.models.adl import Settings, resolve
 from convs2s.models.adl.context import Context
 from convs2s.models.adl.language.layers import linear_attention as declared
 from convs2s.models.adl.language.layers.moving_average import CHUNK
-from convs2s.models.adl.layers.chains import LayerChain
 from convs2s.nn.linear_attention import CHANNEL_CHUNK, HEAD_CHUNK
 from convs2s.nn.state import State
 from tests.support.adl_layers import C, built, check, context, random_input, sigmoid
@@ -230,14 +229,3 @@ def test_refused(text, column, message):
     with pytest.raises(TextError) as error:
         resolve(text, "id", settings)
     assert f"column {column}:" in str(error.value) and message in str(error.value)
-
-
-def test_initial_weights():
-    """Decays between those of the sources, and averages of alternating sign."""
-    chain = LayerChain(resolve("mamba2 -> ema", "id", Settings()).encoder.layers)
-    mamba, average = chain[0], chain[1]
-    dt = torch.nn.functional.softplus(mamba.dt_bias)
-    assert 0.0009 < dt.min() and dt.max() < 0.101
-    assert 1 <= mamba.log_a.exp().min() and mamba.log_a.exp().max() <= 16.001
-    assert (average.beta[:, ::2] - 1).abs().max() < 0.2
-    assert (average.beta[:, 1::2] + 1).abs().max() < 0.2

@@ -195,3 +195,27 @@ def test_extreme_gates():
         y.sum().backward()
         assert y.isfinite().all() and x.grad.isfinite().all(), text
         assert all(part.grad.isfinite().all() for part in chain.parameters()), text
+
+
+@pytest.mark.parametrize("text", ["ssru", "min_gru", "min_lstm", "qrnn(k=1)"])
+def test_gates_that_are_almost_closed_still_learn_in_bf16(text):
+    """Where bf16 has no number between the forget gate and 1."""
+    chain, layer = built(text)
+    chain.float().requires_grad_()
+    forget = layer.forget if text == "ssru" else layer.linear
+    # The candidate has the first part of the biases.
+    logits = {"ssru": [8.0], "min_gru": [0.0, -8.0], "min_lstm": [0.0, -8.0, 8.0]}
+    with torch.no_grad():
+        given = logits.get(text, [0.0, 8.0])
+        forget.bias.copy_(torch.tensor(given).repeat_interleave(len(forget.bias) // len(given)))
+    x = random_input(40, 2).float().abs()
+    found = {}
+    for half in (False, True):
+        chain.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            y = chain(x, context(x))
+        y.float().square().sum().backward()
+        found[half] = y.detach().float(), forget.bias.grad.clone()
+    for single, half in zip(found[False], found[True]):
+        assert single.abs().max() > 0
+        torch.testing.assert_close(half, single, rtol=0.1, atol=0.05 * float(single.abs().max()))

@@ -8,7 +8,7 @@ from convs2s.common.errors import UserError
 from convs2s.nn.embedding import cut_tokens
 from convs2s_plugin.criterions import ConvS2SCrossEntropy
 from convs2s_plugin.models.adapters import embedding_matrices
-from tests.support.adapters import make
+from tests.support.adapters import make, tiny_convs2s, tiny_fairseq_transformer
 from tests.support.batches import PAD, random_batch
 from tests.unit.plugin.criterions.test_cross_entropy import BATCH, MAKERS, criterion, step
 
@@ -24,7 +24,7 @@ def doubled(batch):
 
 def plain_loss(model, batch, cut, simcut=0.0, rdrop=0.0, eps=0.1):
     """From the logits of the whole doubled batch, whose second sentences are cut."""
-    with cut_tokens(embedding_matrices(model), cut):
+    with cut_tokens(embedding_matrices(model) if cut else [], cut):
         logits, _ = model(**doubled(batch)["net_input"])
     real = batch["target"] != PAD
     target = batch["target"][real].unsqueeze(1)
@@ -62,6 +62,15 @@ def test_loss_and_gradients_of_every_model(name, kind):
                 gradients[key], parameter.grad, rtol=1e-4, atol=2e-5 * max(1.0, largest), msg=key
             )
     assert (log["divergence"] > 1e-5) == (kind == "simcut")
+
+
+def test_the_passes_of_rdrop_differ_in_dropout():
+    model, batch = tiny_convs2s(dropout=0.3), random_batch(BATCH)
+    torch.manual_seed(5)
+    value, _, log, _ = step(model, criterion(ConvS2SCrossEntropy, rdrop_weight=3.0), batch)
+    torch.manual_seed(5)
+    torch.testing.assert_close(value, plain_loss(model, batch, 0.0, rdrop=3.0))
+    assert log["divergence"] > 0.01
 
 
 @pytest.mark.parametrize("name", WITHOUT_BATCH_NORM)
@@ -111,6 +120,13 @@ def test_validation_is_one_plain_pass():
 def test_options_that_are_refused(options, words):
     with pytest.raises(UserError, match=words):
         criterion(ConvS2SCrossEntropy, **options)
+
+
+def test_a_model_without_an_encoder_is_refused():
+    model = tiny_fairseq_transformer()
+    del model.encoder
+    with pytest.raises(UserError, match="TransformerModel has no matrix of embeddings"):
+        embedding_matrices(model)
 
 
 def test_a_model_without_embeddings_is_refused():

@@ -13,7 +13,7 @@ HIDDEN_DROPOUT = Argument(
     "hidden_dropout",
     PROBABILITY,
     setting_default("dropout"),
-    "probability of dropping a channel of the averages, of the values, or of what is let in",
+    "probability of dropping a channel of the values",
 )
 
 

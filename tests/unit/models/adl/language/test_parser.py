@@ -87,6 +87,7 @@ INVALID = [
     ("a(k=)", 1, 5, "expected an argument, found ')'"),
     ("a(k=b=1)", 1, 6, "expected '->', ',' or ')', found '='"),
     ("rnn - > rnn", 1, 5, "found '-', which has no meaning here"),
+    ("sum(cnn | rnn)", 1, 9, "found '|', which has no meaning here: commas separate chains, as in"),
     ("rnn; rnn", 1, 4, "expected '->' or the end, found ';'"),
     ("rnn;", 1, 4, "expected '->' or the end, found ';'"),
     ("let", 1, 4, "expected a name for the chain after 'let', found the end"),
