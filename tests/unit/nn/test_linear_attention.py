@@ -85,3 +85,10 @@ def test_half_precision_sums_in_single_precision():
     assert output.dtype == state.dtype == torch.float32
     expected, _ = loop(*(each.double() for each in given))
     torch.testing.assert_close(output.double(), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("channels", [1, 3], ids=["heads", "channels"])
+def test_from_a_state_in_a_graph(channels):
+    given = inputs(channels, 2, 5)
+    graph = torch.compile(linear_attention, backend="eager", fullgraph=True)
+    check(graph(*given, need_state=True), loop(*given), given)
