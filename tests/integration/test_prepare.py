@@ -174,9 +174,12 @@ def peak(*arguments):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_preparation_takes_little_memory(tmp_path):
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_preparation_takes_little_memory(sampled, tmp_path):
+    options = ("--bpe-dropout", "0.1", "--segmentations", "3") if sampled else ()
     train = write_pairs(tmp_path, "a", make_pairs(3000))
-    assert peak("prepare", "--train", *train, "--out", str(tmp_path / "out"), *NONE) < 150
+    out = str(tmp_path / "out")
+    assert peak("prepare", "--train", *train, "--out", out, *NONE, *options) < 150
 
 
 def test_held_out_pairs_and_counts(prepare, tmp_path):
