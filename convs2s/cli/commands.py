@@ -30,7 +30,7 @@ COMMANDS = {
     "rerank": "choose translations from n-best lists: by minimum Bayes risk, or by the scores of "
     "several models",
     "experiment": "train, translate and compare systems that a YAML file describes",
-    "plot": "plot the curves of training runs, BLEU by length, or the sweep of an option",
+    "plot": "plot curves of training runs, and scores by length, option, data set or speed",
     "adl": "explain, draw, verify or import a definition in the Architecture Definition Language, "
     "or list named architectures and layers",
     "flops": "count the parameters and the training cost of an architecture, or of all named ones",

@@ -1,4 +1,4 @@
-"""``convs2s plot``: curves of training runs, scores by length, by data set, and over an option."""
+"""``convs2s plot``: curves of training runs, and scores by length, data set, option and speed."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from ..common.errors import UserError
 from ..common.output_files import check_writable
-from ..pictures import lengths, sets, sweep, training
+from ..pictures import lengths, sets, speeds, sweep, training
 from ..pictures.figures import check_format, import_pyplot, save_figure
 from .arguments import add_file
 
@@ -42,10 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--option", metavar="NAME", help=text)
     text = "test set, or valid (default: the first test set; valid if only trials differ)"
     kind.add_argument("--split", metavar="NAME", help=text)
-    kind = add_kind("sets", "scores of each system on several data sets")
-    kind.add_argument("results", metavar="FILE", help="results.json of `convs2s experiment`")
-    text = "test set, or valid (default: the first test set)"
-    kind.add_argument("--split", metavar="NAME", help=text)
+    for name, what in (
+        ("sets", "scores of each system on several data sets"),
+        ("speeds", "the score of each system over its speed in training and in translation"),
+    ):
+        kind = add_kind(name, what)
+        kind.add_argument("results", metavar="FILE", help="results.json of `convs2s experiment`")
+        text = "test set, or valid (default: the first test set)"
+        kind.add_argument("--split", metavar="NAME", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,6 +67,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.kind == "sets":
         check_writable(args.output, [args.results])
         found, plot = sets.read_scores(args.results, args.split), sets.plot
+    elif args.kind == "speeds":
+        check_writable(args.output, [args.results])
+        found, plot = speeds.read_speeds(args.results, args.split), speeds.plot
     else:
         check_writable(args.output, [args.results])
         option = args.option and args.option.lstrip("-")

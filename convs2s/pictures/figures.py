@@ -75,8 +75,11 @@ def color(number: int) -> str:
 
 
 def marker(number: int) -> str:
-    """The marker of the n-th line, which changes with its color."""
-    return MARKERS[number % len(MARKERS)]
+    """The marker of the n-th line, which changes with its color.
+
+    Lines of one color have different markers.
+    """
+    return MARKERS[(number + number // len(COLORS)) % len(MARKERS)]
 
 
 def label_axes(axis: Any, x: str, y: str) -> None:

@@ -10,6 +10,7 @@ from convs2s.common.errors import UserError
 from convs2s.pictures import (
     lengths,
     sets,
+    speeds,
     sweep,
 )
 
@@ -253,3 +254,67 @@ def test_no_scores_by_data_set(tmp_path, content, split, message):
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match=message):
         sets.read_scores(str(path), split)
+
+
+def measured(*numbers):
+    low, median, high = numbers
+    return {"median": median, "min": low, "max": high}
+
+
+SPEEDS = {
+    "metric": "wer",
+    "systems": {"a": "System A", "b": "System B", "c": "not measured"},
+    "speeds": {
+        "a": {"tokens_per_second": measured(900, 1000, 1300)},
+        "b": {
+            "tokens_per_second": measured(400, 500, 550),
+            "sentences_per_second": measured(70, 80, 90),
+        },
+    },
+    "results": [
+        {"system": name, "trial": trial, "splits": {"valid": {"wer": 9}, "test": {"wer": wer}}}
+        for name, trial, wer in (("a", None, 10), ("a", None, 30), ("a", 1, 99), ("b", None, 40))
+    ],
+}
+
+
+def test_scores_over_speeds(tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(SPEEDS))
+    found = speeds.read_speeds(str(path))
+    assert (found.metric, found.split) == ("wer", "test")
+    assert {name: system.score for name, system in found.systems.items()} == {
+        "System A": 20,
+        "System B": 40,
+    }
+    assert speeds.read_speeds(str(path), "valid").systems["System B"].score == 9
+    figure = speeds.plot(pyplot, found)
+    training, translation = figure.axes
+    points = [[bar[0].get_xydata().tolist() for bar in axis.containers] for axis in figure.axes]
+    assert points == [[[[1000, 20]], [[500, 40]]], [[[80, 40]]]]
+    ends = training.containers[0].lines[2][0].get_segments()[0]
+    assert ends.tolist() == [[900, 20], [1300, 20]]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["System A", "System B"]
+    # A lower error rate is better.
+    assert training.yaxis_inverted() and translation.get_xlabel() == "translation, sentences/s"
+    pyplot.close(figure)
+    output = tmp_path / "speeds.svg"
+    assert main(["plot", "speeds", str(path), "--output", str(output)]) == 0
+    assert output.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "content, split, message",
+    [
+        ({**SPEEDS, "speeds": {}}, None, "has no speeds: `convs2s experiment --speed` measures"),
+        ({**SPEEDS, "speeds": {"a": {"tokens_per_second": 3}}}, None, "has no speeds of systems"),
+        ([], None, "has no speeds of systems: give the results.json"),
+        (SPEEDS, "tset", r"has no results on tset: choose one of valid, test \(--split\)"),
+    ],
+)
+def test_no_scores_over_speeds(tmp_path, content, split, message):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=message):
+        speeds.read_speeds(str(path), split)

@@ -7,7 +7,7 @@ from tests.support.batches import random_batch
 from tests.support.families import build
 
 LAYERS = {
-    "attention": ["mh_dot_self_att(pos=rope, qk_norm=true)", "mh_dot_self_att(window=2, pos=alibi)"],
+    "attention": ["mh_dot_self_att(pos=rope, qk_norm=true)", "dot_self_att(window=2, pos=alibi)"],
     "convolutions": ["cnn", "light_conv(h=2)", "dynamic_conv(h=2)", "ffl(v=swiglu)"],
     "recurrences": ["qrnn", "ssru", "min_gru", "min_lstm", "rg_lru"],
     "linear attention": ["retention", "gla", "mamba2"],
