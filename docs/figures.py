@@ -72,8 +72,9 @@ def adl(name: str) -> str:
 
 def step_of(span: float, parts: int) -> float:
     """A round number that divides a span into about as many parts."""
-    size = 10 ** math.floor(math.log10(span / parts))
-    return next(size * each for each in (1, 2, 5, 10) if size * each >= span / parts)
+    part = max(span, 0.1) / parts
+    size = 10 ** math.floor(math.log10(part))
+    return next(size * each for each in (1, 2, 5, 10) if size * each >= part)
 
 
 def quality(file: str, subject: str) -> str:

@@ -55,7 +55,7 @@ class Rates(NamedTuple):
 
 @cache
 def rates() -> dict[str, Rates]:
-    """The published systems, in the order of the experiment."""
+    """The published systems, in the order of the experiment; means over their seeds."""
     experiment = read_experiment(results.EXAMPLES / FILE)
     # The test set has the same number of words of each language, one language after the other.
     languages = len(read_experiment(results.EXAMPLES / "pronunciation/benchmark.yaml").data.sets)
@@ -64,11 +64,11 @@ def rates() -> dict[str, Rates]:
         out = Path(folder)
         runs.unpack(runs.name_of(FILE), out)
         references = [*read_sentences(str(out / "references" / "test"))]
-        for name in experiment.systems:
-            path = out / "runs" / f"{name}.1" / "test.hyp"
-            if path.exists():
-                counts = errors([*read_sentences(str(path))], references)
-                wrong[name] = 100 * counts[:, 0].reshape(languages, -1).mean(1)
+        for name, system in experiment.systems.items():
+            paths = [out / "runs" / f"{name}.{seed}" / "test.hyp" for seed in system.seeds]
+            if all(path.exists() for path in paths):
+                counts = [errors([*read_sentences(str(path))], references)[:, 0] for path in paths]
+                wrong[name] = 100 * np.mean(counts, axis=0).reshape(languages, -1).mean(1)
     base = wrong[experiment.baseline]
     return {
         name: Rates(experiment.systems[name].title, float(np.mean(each)), (*(each - base),))

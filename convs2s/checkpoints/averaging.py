@@ -71,7 +71,7 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
 
 
 def _exponential_averages(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:
-    """Take the exponential averages of weights out of a checkpoint.
+    """The exponential averages of weights in a checkpoint.
 
     Raises:
         UserError: if there are none.

@@ -286,7 +286,7 @@ class System(Section):
 
     @property
     def needs_models(self) -> bool:
-        """Whether it is trained further, or on translations, by models of other systems."""
+        """Whether it continues another system's model, or trains on translations by one."""
         text = self.train_on
         return bool(self.continues or text.translations or text.back_translations)
 

@@ -1,6 +1,7 @@
 """The report of an experiment: tables in Markdown, LaTeX and CSV, and all results in JSON."""
 
 import csv
+import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ from .tables import (
 
 # Training runs whose times differ by less than this factor are compared at equal time.
 EQUAL_TIME = 1.1
+CORES = re.compile(r", \d+ cores?")
 METRICS = ("bleu", "sacrebleu", "chrf")
 ERRORS = ("wer", "per")
 # Titles of the scores whose differences are tested.
@@ -107,7 +109,8 @@ def lengths(comparison: Comparison) -> list[tuple[str, str, str, float]]:
     """What two training runs may have in common: its name, the title of its column, its key, and
     the ratio of two numbers that still count as equal."""
     found: list[tuple[str, str, str, float]] = [("numbers of updates", "Updates", "updates", 1)]
-    if len(comparison.devices) <= 1:
+    # CPU time does not depend on how many cores the machine has.
+    if len({CORES.sub("", device) for device in comparison.devices}) <= 1:
         time = time_of_training(comparison)
         found.append(("time of training", time.title, time.key, EQUAL_TIME))
     return found

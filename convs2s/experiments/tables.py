@@ -140,10 +140,14 @@ def equal_groups(comparison: Comparison, key: str, ratio: float) -> list[list[Su
         key: "updates", or "cpu_minutes" or "train_minutes".
         ratio: the largest number of a group is at most this many times the smallest one.
     """
+    systems = comparison.experiment.systems
+    trained = {
+        name: systems.get(system.runs_of or name, system) for name, system in systems.items()
+    }
     known = [
         (length, each)
         for each in comparison.summaries
-        if not each.system.needs_models and (length := each.median(key))
+        if not trained[each.system.name].needs_models and (length := each.median(key))
     ]
     groups: list[list[Summary]] = []
     smallest = 0.0

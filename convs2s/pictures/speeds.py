@@ -63,7 +63,7 @@ def read_speeds(path: str, split: str | None = None) -> Speeds:
         runs = [run for run in content["results"] if run["trial"] is None]
         splits = dict.fromkeys(name for run in runs for name in run["splits"])
         used = split or next((name for name in splits if name != "valid"), "valid")
-        if used not in splits:
+        if splits and used not in splits:
             raise UserError(
                 f"{path} has no results on {used}: choose one of {', '.join(splits)} (--split)."
             )

@@ -146,12 +146,12 @@ class Request:
         recipe = self.recipe()[1].options
 
         def size(name: str, otherwise: float) -> float:
-            """The value of an option, unless it is no positive number."""
+            """The value of an option, unless it is not a positive number."""
             given = self.settings.get(name, "")
             return int(given) if given.isdecimal() and int(given) else otherwise
 
         tokens = FILLED * size("max-tokens", recipe["max-tokens"])
-        sentences = size("batch-size", self.data.pairs)
+        sentences = size("batch-size", size("max-sentences", max(1, self.data.pairs)))
         batches = max(max(self.data.count_tokens()) / tokens, self.data.pairs / sentences)
         updates = epochs * batches / size("update-freq", 1)
         return min(updates, size("max-update", updates))

@@ -3,10 +3,12 @@
 import json
 import re
 import shutil
+from argparse import Namespace
 
 import pytest
 
 from convs2s.common.errors import UserError
+from convs2s.experiments.report import lengths
 
 from .words import commands
 
@@ -122,6 +124,7 @@ def test_groups_of_equal_length(start, benchmark):
     text += "  c: {updates: 4, train: {arch: third}}\n"
     # As many updates, but after those of another model.
     text += "  d: {updates: 4, train: {arch: third}, continues: c}\n"
+    text += "  e: {runs_of: d, generate: {beam: 3}}\n"
     (benchmark / "words.yaml").write_text(text)
     code, printed = start("--jobs", 2, "--seeds", 1)
     assert code == 0
@@ -130,6 +133,19 @@ def test_groups_of_equal_length(start, benchmark):
         ["b", "12"],
         ["c", "12"],
     ]
+
+
+@pytest.mark.parametrize(
+    "devices, is_comparable",
+    [
+        ([], True),
+        (["CPU, 1 core, AVX512", "CPU, 2 cores, AVX512"], True),
+        (["CPU, 2 cores, AVX2", "CPU, 2 cores, AVX512"], False),
+    ],
+)
+def test_times_of_one_kind_of_device_are_compared(devices, is_comparable):
+    titles = [title for title, *_ in lengths(Namespace(devices=devices))]
+    assert titles == ["numbers of updates", *["time of training"] * is_comparable]
 
 
 def test_a_draw_of_trials(start, benchmark):

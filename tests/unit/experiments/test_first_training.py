@@ -83,6 +83,9 @@ def test_pervasive_attention_ends_with_the_statistics_of_generation(tmp_path):
         (("--update-freq", "2"), 24),
         (("--update-freq=2", "--max-tokens=500"), 47),
         (("--max-update", "20"), 16),
+        # 290 batches of 29,000 pairs
+        (("--batch-size", "100"), 2320),
+        (("--max-sentences", "100"), 2320),
         (("--max-update", "200"), 47),
     ):
         other = request(tmp_path, arch="pervasive_iwslt_de_en", epochs=10, options=options)

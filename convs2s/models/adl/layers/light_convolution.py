@@ -55,7 +55,7 @@ class LightConvolutionLayer(_WeightedMean):
     def __init__(self, spec: LayerSpec):
         super().__init__(spec)
         self.scores = nn.Parameter(torch.empty(self.heads, self.kernel_size))
-        # As for a depthwise convolution, whose outputs are h times k.
+        # As the weight of a grouped convolution, h x 1 x k, with a fan-out of h k.
         nn.init.xavier_uniform_(self.scores.unsqueeze(1))
 
     def forward(self, x: Tensor, context: Context) -> Tensor:

@@ -24,8 +24,8 @@ from ..options import AdlOptions
 
 SEED = 1
 PAD, EOS, FIRST = 1, 2, 4
-# Tokens of the longest sentence, and how many it has at most for a receptive field.
-LENGTH, MAX_FOR_FIELDS = 9, 64
+# Tokens of the longest sentence, and how many it has at most, for a receptive field and for chunks.
+LENGTH, MAX_FOR_FIELDS, MAX_LENGTH = 9, 64, 1000
 # The results of a pass whose deviations count; those of the layers show where one begins.
 OUTPUTS = ("encoder", "decoder")
 
@@ -246,7 +246,7 @@ def length_for(spec: ModelSpec) -> int:
     layers = (*spec.encoder.walk(), *spec.decoder.walk())
     costs = (layer_type(each).cost_of(each) for each in layers)
     chunks = [max(cost.chunk, RECENT) + 2 for cost in costs if cost is not None and cost.chunk]
-    return max(LENGTH, min(max(ends, default=0), MAX_FOR_FIELDS), *chunks)
+    return min(max(LENGTH, min(max(ends, default=0), MAX_FOR_FIELDS), *chunks), MAX_LENGTH)
 
 
 def _check_output(output: Any, x: Tensor, width: int) -> None:
