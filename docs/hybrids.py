@@ -33,6 +33,9 @@ GROUPS = {
     "the best of both": ("cnn_self_att", "sum_self_att", "cnn_ssru", "sum_ssru"),
 }
 
+# An output with so many phones too many repeats some without end.
+TOO_LONG = 20
+
 
 class Rates(NamedTuple):
     """The word error rates of a system, in percent.
@@ -41,11 +44,13 @@ class Rates(NamedTuple):
         title: the system's.
         mean: over all test words.
         differences: those of the languages to the baseline's.
+        too_long: test words with more than ``TOO_LONG`` phones too many.
     """
 
     title: str
     mean: float
     differences: tuple[float, ...]
+    too_long: float
 
     @property
     def p(self) -> float:
@@ -59,7 +64,7 @@ def rates() -> dict[str, Rates]:
     experiment = read_experiment(results.EXAMPLES / FILE)
     # The test set has the same number of words of each language, one language after the other.
     languages = len(read_experiment(results.EXAMPLES / "pronunciation/benchmark.yaml").data.sets)
-    wrong = {}
+    wrong, too_long = {}, {}
     with TemporaryDirectory() as folder:
         out = Path(folder)
         runs.unpack(runs.name_of(FILE), out)
@@ -67,13 +72,40 @@ def rates() -> dict[str, Rates]:
         for name, system in experiment.systems.items():
             paths = [out / "runs" / f"{name}.{seed}" / "test.hyp" for seed in system.seeds]
             if all(path.exists() for path in paths):
-                counts = [errors([*read_sentences(str(path))], references)[:, 0] for path in paths]
+                outputs = [[*read_sentences(str(path))] for path in paths]
+                counts = [errors(output, references)[:, 0] for output in outputs]
                 wrong[name] = 100 * np.mean(counts, axis=0).reshape(languages, -1).mean(1)
+                too_long[name] = statistics.mean(
+                    sum(map(_is_too_long, output, references)) for output in outputs
+                )
     base = wrong[experiment.baseline]
     return {
-        name: Rates(experiment.systems[name].title, float(np.mean(each)), (*(each - base),))
+        name: Rates(
+            experiment.systems[name].title,
+            float(np.mean(each)),
+            (*(each - base),),
+            too_long[name],
+        )
         for name, each in wrong.items()
     }
+
+
+def _is_too_long(output: str, reference: str) -> bool:
+    return len(output.split()) > len(reference.split()) + TOO_LONG
+
+
+def repetitions() -> str:
+    """The mean number of words that are much too long, by what the decoder has."""
+    rows = []
+    for title, has_attention in (("self-attention", True), ("another layer, or none", False)):
+        found = [
+            each.too_long
+            for name, each in rates().items()
+            if name.endswith("_self_att") == has_attention
+        ]
+        rows.append((title, str(len(found)), number(statistics.mean(found), 1)))
+    titles = ("Decoder", "Models", f"Words more than {TOO_LONG} phones too long")
+    return Table(titles, rows).markdown().rstrip("\n")
 
 
 def by_language() -> str:

@@ -235,6 +235,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     ),
     "hybrids scores": lambda: results.scores(results.finished(hybrids.FILE)),
     "hybrids languages": hybrids.by_language,
+    "hybrids repetitions": hybrids.repetitions,
     "other fconv": other_projects.fconv,
     "other attn2d": other_projects.attn2d,
     "other sockeye options": other_projects.sockeye_options,

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..common.errors import UserError, nearest
-from ..common.limits import check_range
+from ..common.limits import MAX_VERIFIED, check_range
 from ..common.output_files import atomic_write, check_writable
 from ..common.plain_files import can_exist, read_plain
 from ..common.user_code import import_user_code
@@ -27,7 +27,7 @@ from .plugin import add_user_dir
 MAX_BYTES = 2**20
 # Sizes with which `verify` takes a few seconds; the properties do not depend on them.
 SMALL = Settings(model_dim=16, attention_heads=4)
-SMALL_WORDS, MAX_LENGTH = 30, 1000
+SMALL_WORDS = 30
 # Side -> what `verify` takes for the other one, in each dialect.
 OTHER_SIDE = {ENCODER: "res(mh_dot_att(1))", DECODER: "id"}
 
@@ -169,7 +169,7 @@ def _verify(args: argparse.Namespace) -> int:
         sides = (args.encoder, other) if args.side == ENCODER else (other, args.encoder)
         args.encoder, args.decoder = sides
     if args.length is not None:
-        check_range("--length", args.length, 1, MAX_LENGTH)
+        check_range("--length", args.length, 1, MAX_VERIFIED)
     model_spec = _resolve(args)
     from ..models.adl.verify import TITLES, faults, remarks, verify, write_row
 

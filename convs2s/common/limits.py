@@ -10,6 +10,8 @@ MAX_HEADS = 1024
 MAX_KERNEL_SIZE = 1023
 MAX_POSITIONS = 10**6
 MAX_INIT_GAIN = 100
+# Tokens of the longest sentence of `convs2s adl verify`.
+MAX_VERIFIED = 1000
 
 
 def option_name(setting: str) -> str:

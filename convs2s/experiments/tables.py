@@ -133,7 +133,8 @@ def columns_by_test_set(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
 def equal_groups(comparison: Comparison, key: str, ratio: float) -> list[list[Summary]]:
     """Groups of systems with equally long training runs, the shortest first; none if all are.
 
-    Systems that need the trained models of others are left out: part of their training is there.
+    Those that continue others, or train on their translations, are left out: their numbers do not
+    count the training of the others.
 
     Args:
         comparison: the comparison.

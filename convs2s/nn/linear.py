@@ -200,6 +200,11 @@ def to_autocast_dtype(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(device_type))
 
 
+def single_precision(x: Tensor) -> Tensor:
+    """x in single precision, or unchanged if it is in double precision."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def is_eager_cpu(x: Tensor) -> bool:
     """Whether x is on a CPU, and operations on it are eager and without autocast."""
     return (

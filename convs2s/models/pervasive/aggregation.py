@@ -13,6 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from ...nn.linear import single_precision
 from ...nn.softmax import masked_softmax
 from .grid import Grid
 
@@ -187,11 +188,6 @@ def build_aggregator(name: str, channels: int, attention_exponent: float = 0.5) 
     }
     parts = [build[part](channels) for part in name.split("+")]
     return parts[0] if len(parts) == 1 else JointAggregator(parts)
-
-
-def single_precision(x: Tensor) -> Tensor:
-    """x in single precision, or unchanged if it is in double precision."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _masked_softmax(scores: Tensor, grid: Grid) -> Tensor:

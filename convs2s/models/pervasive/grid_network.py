@@ -8,10 +8,10 @@ from torch.nn import functional as F
 
 from ...nn.dropout import Dropout
 from ...nn.int8 import dense
-from ...nn.linear import Linear
+from ...nn.linear import Linear, single_precision
 from ...nn.state import State, child
 from ..adl.language.spec import DECODER
-from .aggregation import Aggregator, build_aggregator, single_precision
+from .aggregation import Aggregator, build_aggregator
 from .densenet import DenseNet2d
 from .grid import Grid
 from .options import PervasiveOptions

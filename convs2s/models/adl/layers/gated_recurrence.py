@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ....nn.conv1d import unfold
-from ....nn.linear import to_autocast_dtype
+from ....nn.linear import single_precision, to_autocast_dtype
 from ....nn.scan import linear_scan
 from ....nn.state import State
 from ....nn.uninitialized import computed
@@ -46,7 +46,7 @@ def scan_from_state(
     return hidden
 
 
-def weighted_mean(
+def gated_scan(
     forget: Tensor, candidate: Tensor, state: State | None, padding_mask: Tensor | None
 ) -> Tensor:
     """h_t = f_t h_(t-1) + (1 - f_t) z_t from the logits of f, and the candidate z.
@@ -59,14 +59,9 @@ def weighted_mean(
     Returns:
         B x T x C, in the precision of ``candidate``.
     """
-    decay = to_single(forget).sigmoid()
+    decay = single_precision(forget).sigmoid()
     update = (1.0 - decay) * candidate
     return scan_from_state(decay, update, state, padding_mask).to(candidate.dtype)
-
-
-def to_single(x: Tensor) -> Tensor:
-    """A tensor in single precision or better."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 @implements("qrnn")
@@ -94,7 +89,7 @@ class QuasiRecurrentLayer(nn.Module):
             x = x.masked_fill(mask.unsqueeze(-1), 0.0)
         inputs = unfold(to_autocast_dtype(x), self.kernel_size, causal=True, state=state)
         candidate, forget = self.linear(inputs).chunk(2, dim=-1)
-        return weighted_mean(forget, self.activation(candidate), state, mask)
+        return gated_scan(forget, self.activation(candidate), state, mask)
 
 
 class _GatedRecurrence(nn.Module):
@@ -119,7 +114,7 @@ class _GatedRecurrence(nn.Module):
         """Map B x T x C to B x T x C'."""
         candidate, *gates = self.linear(x).chunk(self.parts, dim=-1)
         state = context.layer_state(self)
-        return weighted_mean(self.forget(*gates), candidate, state, context.padding_mask)
+        return gated_scan(self.forget(*gates), candidate, state, context.padding_mask)
 
 
 @implements("ssru")
@@ -138,7 +133,7 @@ class SsruLayer(nn.Module):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C'."""
         state, mask = context.layer_state(self), context.padding_mask
-        return weighted_mean(self.forget(x), self.candidate(x), state, mask).relu()
+        return gated_scan(self.forget(x), self.candidate(x), state, mask).relu()
 
 
 @implements("min_gru")
@@ -166,7 +161,7 @@ class MinLstmLayer(_GatedRecurrence):
 
     def forget(self, *gates: Tensor) -> Tensor:
         """f / (f + i) is the sigmoid of log f - log i, which cannot divide by zero."""
-        input_gate, forget_gate = map(to_single, gates)
+        input_gate, forget_gate = map(single_precision, gates)
         return F.logsigmoid(forget_gate) - F.logsigmoid(input_gate)
 
 
@@ -193,8 +188,8 @@ class RgLruLayer(nn.Module):
 
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
-        input_gate, recurrence_gate = to_single(self.linear(x)).sigmoid().chunk(2, dim=-1)
-        log_a = -SHARPNESS * recurrence_gate * to_single(F.softplus(-self.decay))
+        input_gate, recurrence_gate = single_precision(self.linear(x)).sigmoid().chunk(2, dim=-1)
+        log_a = -SHARPNESS * recurrence_gate * single_precision(F.softplus(-self.decay))
         # 1 - a^2 without cancellation where a is close to 1.
         scale = (-torch.expm1(2.0 * log_a)).clamp_min(TINY).sqrt()
         update = scale * input_gate * x

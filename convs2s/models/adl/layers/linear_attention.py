@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from ....nn import recent_positions
 from ....nn.depthwise_conv1d import causal_depthwise_conv1d
-from ....nn.linear import Linear
+from ....nn.linear import Linear, single_precision
 from ....nn.linear_attention import linear_attention
 from ....nn.normalization import rms_norm
 from ....nn.state import State
@@ -194,9 +194,7 @@ class GatedLinearAttentionLayer(nn.Module):
     def forward(self, x: Tensor, context: Context) -> Tensor:
         """Map B x T x C to B x T x C."""
         query, key, value, gate, low_rank = self.projections(x).split(self.widths, dim=-1)
-        gates = self.gates(low_rank)
-        gates = gates.to(torch.promote_types(gates.dtype, torch.float32))
-        log_decay = F.logsigmoid(gates).div_(GATE_ROOT)
+        log_decay = F.logsigmoid(single_precision(self.gates(low_rank))).div_(GATE_ROOT)
         query, key, value, log_decay = (
             split_heads(part, self.heads) for part in (query, key, value, log_decay)
         )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ....nn.embedding import check_length
+from ....nn.linear import single_precision
 from ..context import Context
 from .positions import SinusoidTable
 
@@ -204,7 +205,6 @@ class Rotation(SinusoidTable):
 
     def _factors(self, context: Context) -> Tensor:
         """T x 1 x E/2 or R x T x 1 x E/2 complex numbers."""
-        vectors = self.look_up(context)
-        vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        vectors = single_precision(self.look_up(context))
         sines, cosines = vectors.unsqueeze(-2).unflatten(-1, (-1, 2)).unbind(-1)
         return torch.complex(cosines, sines)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ....common.errors import TextError, UserError
+from ....common.limits import MAX_VERIFIED
 from ....nn.padding import order_padding_last
 from ....nn.recent_positions import RECENT
 from ....nn.state import State
@@ -24,8 +25,8 @@ from ..options import AdlOptions
 
 SEED = 1
 PAD, EOS, FIRST = 1, 2, 4
-# Tokens of the longest sentence, and how many it has at most, for a receptive field and for chunks.
-LENGTH, MAX_FOR_FIELDS, MAX_LENGTH = 9, 64, 1000
+# Tokens of the longest sentence, and how many it has at most for a receptive field.
+LENGTH, MAX_FOR_FIELDS = 9, 64
 # The results of a pass whose deviations count; those of the layers show where one begins.
 OUTPUTS = ("encoder", "decoder")
 
@@ -246,7 +247,7 @@ def length_for(spec: ModelSpec) -> int:
     layers = (*spec.encoder.walk(), *spec.decoder.walk())
     costs = (layer_type(each).cost_of(each) for each in layers)
     chunks = [max(cost.chunk, RECENT) + 2 for cost in costs if cost is not None and cost.chunk]
-    return min(max(LENGTH, min(max(ends, default=0), MAX_FOR_FIELDS), *chunks), MAX_LENGTH)
+    return min(max(LENGTH, min(max(ends, default=0), MAX_FOR_FIELDS), *chunks), MAX_VERIFIED)
 
 
 def _check_output(output: Any, x: Tensor, width: int) -> None:
