@@ -24,7 +24,7 @@ class Significance(NamedTuple):
 
     Attributes:
         difference: mean score of the system minus that of the baseline, in percent.
-        p: p-value, about half that of a two-sided test.
+        p: p-value of the test, as the function says that computes it.
     """
 
     difference: float
