@@ -23,7 +23,6 @@ from convs2s.common.output_files import atomic_write
 from convs2s.common.programs import find_program
 from convs2s.common.tables import Table, number
 from convs2s.common.text_files import read_lines
-from convs2s.text.preparation import FILE_NAME
 
 HERE = Path(__file__).resolve().parent
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
@@ -59,9 +58,7 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
 
 
 def prepare(files: dict[str, Path], out: Path) -> None:
-    """Prepare the words of a language, unless that is done."""
-    if (out / FILE_NAME).exists():
-        return
+    """Prepare the words of a language; `convs2s prepare` keeps what it has prepared of them."""
     texts = [str(part) for name, split in SPLITS.items() for part in (f"--{name}", files[split])]
     out.parent.mkdir(parents=True, exist_ok=True)
     command = [*CONVS2S, "prepare", *texts, "--out", str(out), *PREPARE]
@@ -69,16 +66,33 @@ def prepare(files: dict[str, Path], out: Path) -> None:
 
 
 def join(files: dict[str, dict[str, Path]], languages: list[str], out: Path) -> dict[str, Path]:
-    """Write the words of all languages, each after the code of its language: split -> file."""
+    """Write the words of all languages, each after the code of its language: split -> file.
+
+    A file that has them is left as it is: `convs2s prepare` sees that it has not changed.
+    """
     out.mkdir(parents=True, exist_ok=True)
     joined = {}
     for split in SPLITS.values():
         joined[split] = out / f"{split}.tsv"
-        with atomic_write(str(joined[split])) as file:
-            for language in languages:
-                lines = read_lines(str(files[language][split]))
-                file.writelines(f"{language} {line.rstrip()}\n" for line in lines)
+        words = "".join(
+            f"{language} {line.rstrip()}\n"
+            for language in languages
+            for line in read_lines(str(files[language][split]))
+        )
+        if not joined[split].exists() or joined[split].read_text(encoding="utf-8") != words:
+            with atomic_write(str(joined[split])) as file:
+                file.write(words)
     return joined
+
+
+def run(command: list[str]) -> int:
+    """The exit code of a command, which Ctrl-C reaches too and which ends in its own time."""
+    process = subprocess.Popen(command)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 def comparison(results: Path, is_complete: bool) -> str:
@@ -131,14 +145,14 @@ def main() -> int:
         file, out = "benchmark.yaml", args.out / "experiment"
         data = [str(prepared / "{set}"), "--sets", *languages]
     command = [*CONVS2S, "experiment", str(HERE / file), "--prepared", *data]
-    code = subprocess.run([*command, "--out", str(out), *options]).returncode
+    code = run([*command, "--out", str(out), *options])
     results = out / "results.json"
     if code == 0 and results.exists() and "--dry-run" not in options:
         print(comparison(results, set(languages) == set(all_languages)))
         if not args.multilingual:
             picture = args.out / "errors.png"
             command = [*CONVS2S, "plot", "sets", str(results)]
-            code = subprocess.run([*command, "--output", str(picture)]).returncode
+            code = run([*command, "--output", str(picture)])
     return code
 
 

@@ -71,6 +71,9 @@ def test_pronunciation(tmp_path):
     assert tokens.startswith("a a a ▁ ") and "b b b ▁ ᄀ ᅡ" in tokens
     joined = (tmp_path / "out/text/train.tsv").read_text("utf-8").splitlines()
     assert len(joined) == 80 and joined[79].startswith("bbb ") and joined[79].count("\t") == 1
+    one = command.replace("--languages aaa bbb", "--multilingual --languages aaa")
+    done = server().bash(one, tmp_path)
+    assert done.returncode == 2 and "out/text/train.tsv has changed since" in done.stderr
     done = server().bash(command.replace("bbb", "ccc"), tmp_path)
     assert done.returncode == 1 and "has no language ccc: choose aaa, bbb" in done.stderr
     (tmp_path / "bbb_dev.tsv").unlink()
