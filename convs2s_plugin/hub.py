@@ -20,7 +20,7 @@ from convs2s.common.errors import UserError, check_names
 from convs2s.translation.attention import Attention
 from convs2s.translation.ensemble import numbers
 from convs2s.translation.forced import ScoredPair
-from convs2s.translation.options import OF_THE_SEARCH
+from convs2s.translation.options import OF_THE_SEARCH, SearchOptions
 from convs2s.translation.pretrained import load_translator
 from convs2s.translation.results import Translation
 from convs2s.translation.translator import Translator, checked_lines
@@ -54,8 +54,8 @@ class HubInterface(GeneratorHubInterface):
         ensemble = translator.ensemble
         options = ensemble.options
         generation = GenerationConfig(
-            **{name: getattr(options, name) for name in ("beam", "nbest", "lenpen", "max_len_b")},
-            unnormalized=options.unnormalized,
+            **{field.name: getattr(options, field.name) for field in fields(SearchOptions)},
+            nbest=options.nbest,
             print_alignment="hard" if options.alignment else None,
         )
         dataset = DatasetConfig(max_tokens=options.tokens_of_batch, batch_size=options.batch_size)
@@ -125,8 +125,9 @@ class HubInterface(GeneratorHubInterface):
             found = self.translations(lines, beam, nbest=wanted, **options)
             lists = [[hypothesis.text for hypothesis in line.hypotheses] for line in found]
         else:
-            search = self._with(beam, nbest=wanted).ensemble.options
-            generated = self.generate(list(map(self.encode, lines)), search.beam, **options)
+            # Checked before anything is generated.
+            self._with(beam, nbest=wanted)
+            generated = self.generate(list(map(self.encode, lines)), beam, **options)
             lists = [
                 [self.decode(hypothesis["tokens"]) for hypothesis in of_line[:wanted]]
                 for of_line in generated
@@ -166,14 +167,44 @@ class HubInterface(GeneratorHubInterface):
         """Score given translations; see ``Translator.score``."""
         return self.translator.score(sources, targets)
 
-    def generate(self, tokenized_sentences: Any, *arguments: Any, **options: Any) -> Any:
+    def sample(
+        self, sentences: Any, beam: int | None = None, verbose: bool = False, **options: Any
+    ) -> Any:
+        """Translate text with fairseq's generator.
+
+        Args:
+            sentences: a line of text, or several.
+            beam: beam size; None for that of the translator.
+            verbose, options: as for ``generate``.
+        Raises:
+            UserError: as for ``generate``.
+        """
+        return super().sample(sentences, beam, verbose, **options)
+
+    def generate(
+        self, tokenized_sentences: Any, beam: int | None = None, *arguments: Any, **options: Any
+    ) -> Any:
         """fairseq's hypotheses for token indices.
 
+        Args:
+            tokenized_sentences: token indices, as ``encode`` returns them.
+            beam: beam size; None for that of the translator.
+            arguments, options: as in fairseq; options of the translator count unless they are
+                given here.
         Raises:
-            UserError: if an option is not one of fairseq's generator.
+            UserError: if an option is not one of fairseq's generator, or unknown words are to be
+                replaced.
         """
         check_names(options, OF_THE_GENERATOR, "fairseq's generator")
-        return super().generate(tokenized_sentences, *arguments, **options)
+        known = self.translator.ensemble.options
+        if options.get("replace_unk", known.replace_unk) not in (None, False):
+            raise UserError(
+                "replace_unk needs the words of the text, but fairseq's generator gets token "
+                "indices: use translate or translations without options of the generator, or give "
+                "replace_unk=None here."
+            )
+        beam = known.beam if beam is None else beam
+        return super().generate(tokenized_sentences, beam, *arguments, **options)
 
 
 def from_pretrained(

@@ -170,8 +170,9 @@ class Budgeted(FairseqLRScheduler):
     """Decrease the learning rate linearly to zero at the end of training.
 
     The end is that of ``--max-update``, ``--max-epoch`` or ``--stop-time-hours``, whichever comes
-    first. An epoch's number of updates is not known before its end, so ``--max-epoch`` counts from
-    the second epoch on. Budgeted Training (Li, Yumer and Ramanan 2020, section 4, linear).
+    first. The updates of an epoch are counted when it ends, so ``--max-epoch`` counts from the
+    second epoch on; those of a single epoch are counted before it. Budgeted Training (Li, Yumer and
+    Ramanan 2020, section 4, linear).
 
     Args:
         cfg: the options above.
@@ -193,8 +194,9 @@ class Budgeted(FairseqLRScheduler):
             )
         self.updates = self.epoch = 0
         self.updates_per_epoch = 0.0
-        # When training began, on the clock of time.monotonic.
+        # When training began, on the clock of time.monotonic; until the trainer notes a time.
         self.start = time.monotonic()
+        self.noted: Optional[float] = None
         self.step_update(0)
 
     def step_begin_epoch(self, epoch: int) -> None:
@@ -214,12 +216,29 @@ class Budgeted(FairseqLRScheduler):
         self.optimizer.set_lr(self.cfg.lr[0] * warm * (1 - self.progress()))
         return self.optimizer.get_lr()
 
+    def note_epoch(self, updates: int) -> None:
+        """Note the number of updates in an epoch before it begins."""
+        if self.cfg.max_epoch == 1:
+            self.updates_per_epoch = updates
+
+    def note_time(self, seconds: float) -> None:
+        """Note how long training has taken, with what came before an interruption.
+
+        The trainer calls this before ``step_update``, with the same value in all workers.
+        """
+        self.noted = seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long training has taken."""
+        return time.monotonic() - self.start if self.noted is None else self.noted
+
     def progress(self) -> float:
         """The share of the training run that has passed, from 0 to 1."""
         passed = (
             (self.updates, self.cfg.max_update),
             (self.updates, self.cfg.max_epoch * self.updates_per_epoch),
-            (time.monotonic() - self.start, self.cfg.stop_time_hours * 3600),
+            (self.seconds, self.cfg.stop_time_hours * 3600),
         )
         return min(1.0, max((done / total for done, total in passed if total > 0), default=0.0))
 
@@ -229,7 +248,7 @@ class Budgeted(FairseqLRScheduler):
             "epoch": self.epoch,
             "updates": self.updates,
             "updates_per_epoch": self.updates_per_epoch,
-            "seconds": time.monotonic() - self.start,
+            "seconds": self.seconds,
         }
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:

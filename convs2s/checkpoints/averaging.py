@@ -5,12 +5,8 @@ from typing import Any
 
 from ..common.errors import UserError
 from .dictionaries import TASK_STATE, saved_digests
-from .files import check_not_quantized, load_checkpoint, save_checkpoint
+from .files import EMA, check_not_quantized, load_checkpoint, save_checkpoint, without_training
 from .weights import check_finite, check_weights
-
-# Where fairseq keeps exponential averages, and those in single precision (--ema-fp32) if the model
-# is in half.
-EMA = ("ema", "ema_fp32_params")
 
 
 def save_average(paths: list[str], output: str, ema: bool = False) -> None:
@@ -63,11 +59,7 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
                 sums[name] = sums.get(name, 0.0) + tensor.double() / len(paths)
     for name, total in sums.items():
         weights[name] = total.to(weights[name].dtype)
-    checkpoint["last_optimizer_state"] = None
-    if isinstance(state := checkpoint.get("extra_state"), dict):
-        for key in EMA:
-            state.pop(key, None)
-    return checkpoint
+    return without_training(checkpoint)
 
 
 def _exponential_averages(checkpoint: dict[str, Any], path: str) -> dict[str, Any]:

@@ -39,6 +39,9 @@ UNREADABLE = (
     struct.error,
     zipfile.BadZipFile,
 )
+# Where fairseq keeps exponential averages, and those in single precision (--ema-fp32) if the model
+# is in half.
+EMA = ("ema", "ema_fp32_params")
 CLEAN = (
     "`convs2s clean-checkpoint` rewrites a checkpoint of any fairseq model as plain data, without "
     "executing anything in it."
@@ -176,6 +179,18 @@ def new_training(num_updates: int = 0) -> dict[str, Any]:
         "optimizer_history": [{**optimizer, "num_updates": num_updates}],
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
     }
+
+
+def without_training(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint without the state of the optimizer and exponential averages, to translate with.
+
+    Args:
+        checkpoint: the checkpoint, which is not changed.
+    """
+    content = {**checkpoint, "last_optimizer_state": None}
+    if isinstance(state := checkpoint.get("extra_state"), dict):
+        content["extra_state"] = {name: state[name] for name in state if name not in EMA}
+    return content
 
 
 def save_checkpoint(checkpoint: dict[str, Any], path: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ..common.errors import UserError
-from .files import check_not_quantized, load_checkpoint
+from .files import check_not_quantized, load_checkpoint, without_training
 from .networks import Checkpoint, build_network, read_checkpoint
 
 
@@ -14,7 +14,7 @@ class Quantized(NamedTuple):
     """A model in 8 bits.
 
     Attributes:
-        content: of the checkpoint, without the state of the optimizer.
+        content: of the checkpoint, without the state of the optimizer and exponential averages.
         before, after: megabytes of the weights.
     """
 
@@ -51,7 +51,7 @@ def quantized(path: str) -> Quantized:
     network.quantize_()
     weights = network.state_dict()
     # The options stay as they are in the file.
-    content = {**load_checkpoint(path), "model": weights, "last_optimizer_state": None}
+    content = {**without_training(load_checkpoint(path)), "model": weights}
     return Quantized(content, before, _megabytes(weights.values()))
 
 

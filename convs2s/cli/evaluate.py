@@ -181,6 +181,16 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--references needs systems, or checkpoints as --links.")
     if bool(args.links) != bool(args.gold_links):
         raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
+    if args.gold_from_one and not args.gold_links:
+        raise UserError("--gold-from-one needs --gold-links FILE, whose positions it counts.")
+    if not args.systems or "rouge" not in args.metrics.split(","):
+        for option, value in (("--summary-bytes", args.summary_bytes), ("--stem", args.stem)):
+            if value:
+                found = f"--metrics is {args.metrics}" if args.systems else "there are no systems"
+                raise UserError(
+                    f"{option} is an option of ROUGE, but {found}: give systems and --metrics "
+                    f"rouge, or omit {option}."
+                )
 
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
@@ -195,6 +205,11 @@ def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
     for system in (*systems, *parse_systems(args.links or (), "alignments")):
         read += [system.file, *system.checkpoints]
     outputs = {"--output": args.output}
+    if args.translations and not any(system.checkpoints for system in systems):
+        raise UserError(
+            f"--translations {args.translations} is for the translations of checkpoints, but no "
+            "system is one: omit it."
+        )
     if args.translations:
         names: dict[str, str] = {}
         for system in systems:
@@ -275,7 +290,8 @@ def _translate(
     with show_progress(unit="sentences", desc=checkpoints[0], total=len(source)) as progress:
         translations = list(translator.stream(source, progress.update))
     if num_cut_off := sum(translation.is_cut_off for translation in translations):
-        remark = cut_off_remark(num_cut_off, args.max_len_b)
+        longest = translator.ensemble.max_target_tokens
+        remark = cut_off_remark(num_cut_off, args.max_len_b, max_target_tokens=longest)
         print(f"{checkpoints[0]}: {remark}", file=sys.stderr)
     return [translation.text for translation in translations]
 

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +145,7 @@ def _command(args: argparse.Namespace) -> list[str]:
 
 def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment":
     """The experiment with the changes of the command line."""
-    from ..experiments.faults import faults_of_sets
+    from ..experiments.faults import faults_of_folders, faults_of_sets
 
     if min(args.seeds, default=0) < 0 or len(set(args.seeds)) < len(args.seeds):
         shown = " ".join(map(str, args.seeds))
@@ -176,7 +177,8 @@ def _override(experiment: "Experiment", args: argparse.Namespace) -> "Experiment
             f"--bpe-merges cannot change binarized data, {data.bin or data.prepared}: omit it."
         )
     if not args.smoke:
-        for fault in faults_of_sets(data, experiment.tuning):
+        faults = faults_of_sets(data, experiment.tuning)
+        for fault in chain(faults, faults_of_folders(data, experiment.systems)):
             raise UserError(f"{fault}.")
     for side in ("source", "target"):
         if data.needs_text and getattr(data, side) is None:

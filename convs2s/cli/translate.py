@@ -279,7 +279,8 @@ def _print_remarks(args: argparse.Namespace, translator: "Translator", position:
             file=sys.stderr,
         )
     if position.num_cut_off:
-        print(cut_off_remark(position.num_cut_off, args.max_len_b, where), file=sys.stderr)
+        longest = translator.ensemble.max_target_tokens
+        print(cut_off_remark(position.num_cut_off, args.max_len_b, where, longest), file=sys.stderr)
 
 
 def _is_file(path: str | None) -> bool:

@@ -1,7 +1,7 @@
 """The metrics of ``convs2s evaluate``, by name."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -150,13 +150,13 @@ def word_error_rate(hypotheses: Texts, references: References, options: MetricOp
     Args:
         hypotheses: the pronunciations of N words, phones separated by spaces.
         references: one list of N for each set of references; any of them is right.
-        options: unused.
+        options: the options of the metric.
     """
     wrong = sum(
-        hypothesis.split() not in [target.split() for target in targets]
-        for hypothesis, *targets in zip(hypotheses, *references)
+        hypothesis not in targets
+        for hypothesis, *targets in _tokens(hypotheses, references, options)
     )
-    return Scores({"WER": 100 * wrong / len(hypotheses)}, "lines that differ")
+    return Scores({"WER": 100 * wrong / len(hypotheses)}, _settings("lines that differ", options))
 
 
 def phone_error_rate(hypotheses: Texts, references: References, options: MetricOptions) -> Scores:
@@ -165,17 +165,27 @@ def phone_error_rate(hypotheses: Texts, references: References, options: MetricO
     Args:
         hypotheses: the pronunciations of N words, phones separated by spaces.
         references: one list of N for each set of references; the closest one counts.
-        options: unused.
+        options: the options of the metric.
     """
     edits = phones = 0
-    for hypothesis, *targets in zip(hypotheses, *references):
-        distances = [
-            (edit_distance(hypothesis.split(), target.split()), len(target.split()))
-            for target in targets
-        ]
+    for hypothesis, *targets in _tokens(hypotheses, references, options):
+        distances = [(edit_distance(hypothesis, target), len(target)) for target in targets]
         closest, length = min(distances)
         edits, phones = edits + closest, phones + length
-    return Scores({"PER": 100 * edits / max(1, phones)}, "edits per phone")
+    return Scores({"PER": 100 * edits / max(1, phones)}, _settings("edits per phone", options))
+
+
+def _tokens(
+    hypotheses: Texts, references: References, options: MetricOptions
+) -> Iterator[list[list[str]]]:
+    """The tokens of each hypothesis and of its references."""
+    for texts in zip(hypotheses, *references):
+        yield [(text.lower() if options.lowercase else text).split() for text in texts]
+
+
+def _settings(counted: str, options: MetricOptions) -> str:
+    """What the error rates count, and how."""
+    return f"{counted}, lower case" if options.lowercase else counted
 
 
 def edit_distance(first: Sequence[str], second: Sequence[str]) -> int:

@@ -48,15 +48,21 @@ def _mean(results: list[Result]) -> Result:
             mean[key] = sum(values) if key in SUMMED else statistics.median(values)
     splits = [split for split in results[0]["splits"] if all(split in r["splits"] for r in results)]
     mean["splits"] = {
-        split: {
-            name: statistics.mean(each["splits"][split][name] for each in results)
-            if is_number(value)
-            else value
-            for name, value in results[0]["splits"][split].items()
-        }
-        for split in splits
+        split: _mean_scores([result["splits"][split] for result in results]) for split in splits
     }
     return mean
+
+
+def _mean_scores(scores: list[dict[str, Any]]) -> dict[str, Any]:
+    """The means of the scores that all have, with what belongs to them, such as signatures."""
+    means = {}
+    for name in scores[0]:
+        values: list[Any] = [each.get(name) for each in scores]
+        if all(map(is_number, values)):
+            means[name] = statistics.mean(values)
+        elif not any(value is None or is_number(value) for value in values):
+            means[name] = values[0]
+    return means
 
 
 def is_number(value: object) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 USER_DIR = Path(__file__).resolve().parents[2] / "convs2s_plugin"
 # Models of fairseq's own get the fixes that the plugin makes for its models.
 FIXES = {"CONVS2S_COMPAT": "all"}
+# The number of cores that a process computes with.
+THREADS = "OMP_NUM_THREADS"
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,21 @@ class Machine:
     options: tuple[str, ...]
     environments: tuple[dict[str, str], ...]
 
+    def environment(self, slot: int, workers: int = 1) -> dict[str, str]:
+        """The variables for a program of a slot, whose workers share its cores."""
+        variables = self.environments[slot]
+        threads = variables.get(THREADS)
+        if threads is None:
+            return variables
+        return variables | {THREADS: str(max(1, int(threads) // workers))}
+
 
 def find_machine(jobs: int, dry: bool = False, each: int = 1) -> Machine:
     """Share the GPUs, or the cores if torch finds no GPU, among parallel runs.
 
     Args:
         jobs: number of runs at a time.
-        each: number of GPUs, or of parts of the cores, of a run.
+        each: number of GPUs of a run.
         dry: whether to skip waiting for torch: NVIDIA's driver then gives the GPUs, without names.
     """
     if dry:
@@ -109,7 +119,7 @@ def find_machine(jobs: int, dry: bool = False, each: int = 1) -> Machine:
         options = ("--distributed-world-size", "1")
         return Machine(name, options, tuple(fixes | slot for slot in slots))
     cores = available_cores()
-    threads = unless_set({"OMP_NUM_THREADS": str(max(1, cores // (jobs * each)))})
+    threads = unless_set({THREADS: str(max(1, cores // jobs))})
     device = f"CPU, {cores} core{'s' if cores > 1 else ''}, {name}"
     return Machine(device, ("--cpu",), (fixes | threads,) * jobs)
 
@@ -147,10 +157,9 @@ def training_command(data: Data, machine: Machine, run: "Run", checkpoints: Path
     updates, average = run.updates, run.system.average
     interval = average.interval(updates)
     if interval is not None:
-        # An interval may end with an epoch, whose checkpoint then takes the place of its own.
+        # The plugin saves those that end with an epoch, too.
         kept = ["--save-interval-updates", interval]
-        kept += ["--keep-interval-updates", average.checkpoints]
-        kept += ["--keep-last-epochs", average.checkpoints]
+        kept += ["--keep-interval-updates", average.checkpoints, "--no-epoch-checkpoints"]
     elif average.checkpoints > 1:
         kept = ["--keep-last-epochs", average.checkpoints]
     else:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,11 +165,15 @@ class Comparison:
 
     def _over_data_sets(self, base: Summary, summary: Summary, split: str) -> "Significance":
         """The mean difference over data sets, and its p-value."""
-        differences = [
-            statistics.mean(summary.scores(split, self.metric, name))
-            - statistics.mean(base.scores(split, self.metric, name))
-            for name in self.experiment.data.sets
-        ]
+
+        def mean(of: Summary, data_set: str) -> float:
+            """The mean score on a data set, over the seeds that are done on all of them."""
+            seeds = {run["seed"] for run in of.runs}
+            runs = [run for run in of.by_set[data_set] if run["seed"] in seeds]
+            return statistics.mean(replace(of, runs=runs).scores(split, self.metric))
+
+        sets = self.experiment.data.sets
+        differences = [mean(summary, name) - mean(base, name) for name in sets]
         from ..evaluation.significance import Significance, over_data_sets
 
         return Significance(statistics.mean(differences), over_data_sets(differences))

@@ -118,7 +118,8 @@ def _encode_monolingual(
     assert settings.monolingual is not None
     path = folders.data / f"monolingual.{data.target}"
     mark = folders.data / "monolingual.json"
-    recorded = {"monolingual": str(settings.monolingual.resolve())}
+    file = "generated" if settings.generated else str(settings.monolingual.resolve())
+    recorded = {"monolingual": file}
     if (earlier := read_json(mark)) is not None:
         advice = f"choose another folder with --out, or remove {mark}"
         check_unchanged(earlier, recorded, f"{path} was made with data.", advice)

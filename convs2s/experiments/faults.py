@@ -68,7 +68,8 @@ def faults_of(experiment: Experiment, given: dict[Any, dict[str, Any]]) -> Itera
     if data.needs_text and None in (data.source, data.target):
         yield "data has no source or no target language"
     if data.prepared is not None:
-        yield from _faults_of_prepared(data, systems)
+        yield from _faults_of_prepared(data)
+    yield from faults_of_folders(data, systems)
 
 
 def _faults_of_updates(system: System) -> Iterator[str]:
@@ -216,11 +217,6 @@ def _faults_of_pairs(system: System, experiment: Experiment) -> Iterator[str]:
         return
     if experiment.data.monolingual is None:
         yield f"{place} has back_translations, but data has no monolingual text to translate"
-    if experiment.data.bin is not None:
-        yield (
-            "data has both monolingual and bin, which does not say how text becomes tokens: give "
-            "text or prepared"
-        )
     reverse = [name for name in above if systems[name].reverse]
     which = "above it that has reverse"
     yield from _faults_of_runs(
@@ -266,14 +262,24 @@ def _faults_of_runs(
                 yield f"{found} has no run with the seed {seed}; its seeds: {has}"
 
 
-def _faults_of_prepared(data: DataSettings, systems: dict[str, System]) -> Iterator[str]:
+def _faults_of_prepared(data: DataSettings) -> Iterator[str]:
     """Prepared data must not have settings of text: ``convs2s prepare`` has made all choices."""
     for name in ("text", "bin", "download", "bpe_merges", "joined_dictionary"):
         if getattr(data, name):
             yield f"data has both prepared and {name}: omit one of them"
+
+
+def faults_of_folders(data: DataSettings, systems: dict[str, System]) -> Iterator[str]:
+    """Systems must be possible with binarized or prepared data, also of the command line."""
+    back_translates = any(each.train_on.back_translations for each in systems.values())
+    if data.bin is not None and data.monolingual is not None and back_translates:
+        yield (
+            "data has both monolingual and bin, which does not say how text becomes tokens: give "
+            "text or prepared"
+        )
     for system in systems.values():
-        for options in (system.generate, *system.searches):
-            for name in {"post-process", "remove-bpe"} & set(options):
+        for options in (system.generate, *system.searches) if data.prepared is not None else ():
+            for name in sorted({"post-process", "remove-bpe"} & set(options)):
                 yield (
                     f"{system.place} has the option {name}, but data.prepared knows how its "
                     "sub-words are joined: remove it"

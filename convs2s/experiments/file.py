@@ -96,6 +96,7 @@ class DataSettings(Section):
         download_names: the names to download for "train", "valid" and "test".
         bpe_merges: number of BPE merges, learned on both languages; 0 for no BPE.
         joined_dictionary: whether both languages share a dictionary.
+        generated: whether the text is that of a smoke run, which is the same in any folder.
     """
 
     source: Language | None = None
@@ -116,6 +117,7 @@ class DataSettings(Section):
     ] = field(default_factory=dict)
     bpe_merges: Count = 0
     joined_dictionary: Flag = False
+    generated: SkipJsonSchema[bool] = False
 
     @property
     def needs_text(self) -> bool:
@@ -251,6 +253,7 @@ class System(Section):
             that train on its translations; it is then not in the tables.
         smoke: options of a smoke run.
         adaptive: chooses further trials; None for none.
+        needs_models: whether the training runs of its models needed models of others.
     """
 
     name: SkipJsonSchema[str] = ""
@@ -273,6 +276,7 @@ class System(Section):
     reverse: Flag = False
     smoke: Annotated[Smoke, BeforeValidator(given_section)] = field(default_factory=Smoke)
     adaptive: SkipJsonSchema[Adaptive | None] = None
+    needs_models: SkipJsonSchema[bool] = False
 
     @property
     def folder_name(self) -> str:
@@ -285,7 +289,7 @@ class System(Section):
         return f"systems.{self.name}"
 
     @property
-    def needs_models(self) -> bool:
+    def trains_with_models(self) -> bool:
         """Whether it continues another system's model, or trains on translations by one."""
         text = self.train_on
         return bool(self.continues or text.translations or text.back_translations)

@@ -78,7 +78,10 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
         path: the file, which the paths in it are relative to.
     """
     systems = {}
-    for (name, own), keys in zip(experiment.systems.items(), given.values()):
+    # YAML reads some names as numbers.
+    given = {str(name): keys for name, keys in given.items()}
+    for name, own in experiment.systems.items():
+        keys = given[name]
         systems[name] = replace(
             own,
             name=name,
@@ -93,8 +96,11 @@ def _completed(experiment: Experiment, given: dict[Any, dict[str, Any]], path: P
             **{key: getattr(experiment, key) for key in INHERITED if key not in keys},
         )
     for name, own in systems.items():
-        others = [systems.get(str(other)) for other in (own.runs_of, *own.ensemble)]
-        if own.reverse or any(other is not None and other.reverse for other in others):
+        used = [systems.get(str(other)) for other in (own.runs_of, *own.ensemble)]
+        others = [other for other in used if other is not None]
+        if any(each.trains_with_models for each in (own, *others)):
+            own = systems[name] = replace(own, needs_models=True)
+        if own.reverse or any(other.reverse for other in others):
             kept = own.searches if "searches" in given[name] else ()
             systems[name] = replace(own, reverse=True, searches=kept)
     data = experiment.data
@@ -147,8 +153,16 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
         experiment: the other one.
         folder: an empty folder for the generated text.
     """
-    data, systems = experiment.data, experiment.systems
+    data, systems = experiment.data, {}
     write_text(folder, data.languages)
+    for name, system in experiment.systems.items():
+        systems[name] = replace(
+            system,
+            train={**system.train, **system.smoke.train},
+            generate={**system.generate, **system.smoke.generate},
+            seeds=system.seeds[:1],
+            ensemble={each: experiment.systems[each].seeds[:1] for each in system.ensemble},
+        )
     return replace(
         experiment,
         title=f"{experiment.title} (smoke run: generated text, tiny models)",
@@ -159,30 +173,29 @@ def smoke_run(experiment: Experiment, folder: Path) -> Experiment:
             monolingual=folder / f"train.{data.languages[1]}" if data.monolingual else None,
             bpe_merges=min(data.bpe_merges, SMOKE_MERGES),
             joined_dictionary=data.joined_dictionary,
+            generated=True,
         ),
         tuning=replace(experiment.tuning, sets=()),
-        systems={
-            name: replace(
-                system,
-                train={**system.train, **system.smoke.train},
-                generate={**system.generate, **system.smoke.generate},
-                seeds=system.seeds[:1],
-                ensemble={each: systems[each].seeds[:1] for each in system.ensemble},
-                train_on=replace(
-                    system.train_on,
-                    translations=_first_runs(system.train_on.translations, systems),
-                    back_translations=_first_runs(system.train_on.back_translations, systems),
-                ),
-            )
-            for name, system in systems.items()
-        },
+        systems={name: _of_first_runs(system, systems) for name, system in systems.items()},
         limit_updates=min(experiment.limit_updates or SMOKE_UPDATES, SMOKE_UPDATES),
     )
 
 
-def _first_runs(chosen: Chosen, systems: dict[str, System]) -> Chosen:
-    """The first final run of each of some systems."""
-    return {name: final_seeds(systems[name], systems)[:1] for name in chosen}
+def _of_first_runs(system: System, systems: dict[str, System]) -> System:
+    """A system that trains on the translations of the first run of each of its teachers.
+
+    Args:
+        system: the system.
+        systems: all systems, with the seeds that the runs have.
+    """
+    train_on = system.train_on
+
+    def first(chosen: Chosen) -> Chosen:
+        return {name: final_seeds(systems[name], systems)[:1] for name in chosen}
+
+    translations, back = first(train_on.translations), first(train_on.back_translations)
+    changed = replace(train_on, translations=translations, back_translations=back)
+    return replace(system, train_on=changed)
 
 
 def write_text(folder: Path, languages: tuple[str, str]) -> None:

@@ -23,6 +23,7 @@ from ..text.preparation import TEXT
 from .choices import has_options, means_over_sets, ranked_trials
 from .commands import Data, Machine
 from .data import detokenizer
+from .made_from import check_made_from
 from .options import Options
 from .records import as_json, read_json, write_json
 from .runs import Run
@@ -166,7 +167,7 @@ class Workplace:
         return any(path for each in patterns for path in self.folder(run.name).glob(each))
 
     def check(self, run: Run) -> None:
-        """Refuse a run that has trained with other settings.
+        """Refuse a run that has trained with other settings, or was made from runs that had some.
 
         Raises:
             UserError: naming the run, the option and both values.
@@ -175,6 +176,7 @@ class Workplace:
         advice = f"choose another folder with --out, or remove {self.folder(run.name)}"
         if earlier is not None and self.has_trained(run):
             check_unchanged(earlier, as_json(run.settings), made, advice)
+            check_made_from(self, run, advice)
 
     def is_stale(self, run: Run) -> bool:
         """Whether a run that takes the best trial's options started when another trial was best."""

@@ -22,6 +22,7 @@ from ..text.binarize import count_sentences
 from ..text.preparation import DATA, TEXT
 from .choices import best_search
 from .commands import (
+    FIXES,
     Data,
     basic_training_command,
     launched,
@@ -29,9 +30,10 @@ from .commands import (
     training_command,
     training_text_command,
     translation_command,
+    unless_set,
 )
 from .data import detokenizer
-from .file import Averaging
+from .made_from import write_made_from
 from .options import Options
 from .records import as_json, read_json, write_json
 from .results import Workplace, add_time
@@ -73,9 +75,16 @@ class Job:
         """The binarized data."""
         return self.place.data[self.run.data_set]
 
-    def start(self, command: Sequence[object], log: Path, **more: Any) -> None:
-        """Run one of its programs to its end; ``more`` is as for ``Programs.run``."""
-        environment = self.place.machine.environments[self.slot]
+    def start(self, command: Sequence[object], log: Path, workers: int = 1, **more: Any) -> None:
+        """Run one of its programs to its end.
+
+        Args:
+            command: the program and its arguments.
+            log: the file of its log.
+            workers: number of its processes on this machine.
+            more: as for ``Programs.run``.
+        """
+        environment = self.place.machine.environment(self.slot, workers)
         held = [] if self.held is None else [self.held]
         self.place.programs.run(command, log, environment=environment, keep_open=held, **more)
 
@@ -126,6 +135,7 @@ class Job:
                 shutil.rmtree(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "settings.json", self.run.settings)
+            write_made_from(place, self.run)
         if not self.run.models and not self.make_model():
             self.finish(place.collect_diverged(self.run))
             return False
@@ -145,7 +155,8 @@ class Job:
         models = self.models_for("the training text")
         run = self.run.with_search(best_search(place.searches(self.run), place.metric))
         command = training_text_command(self.data, place.machine, run, models)
-        self.start(command, output.with_suffix(".log"), stdout=output)
+        # train.log is that of the training run.
+        self.start(command, self.folder / "training_text.log", stdout=output)
 
     def translate_monolingual_text(self) -> None:
         """Translate the monolingual text, or continue with it."""
@@ -216,6 +227,7 @@ class Job:
         self.start(
             launched(command, self.run, self.place.programs.dry),
             log,
+            self.run.system.gpus,
             watch=watch,
             add_time=partial(add_time, self.folder / "times.json", EnergyMeter()),
         )
@@ -250,7 +262,7 @@ class Job:
             inputs = [last.with_name("checkpoint<NUMBER>.pt")] * (averaging.checkpoints > 1)
             inputs.append(last)
         else:
-            inputs = last_checkpoints(last.parent, averaging, self.run.updates)
+            inputs = last_checkpoints(last.parent, self.run)
         command = ["convs2s", "average", "--inputs", *inputs, "--output", model]
         self.start(command, self.folder / "average.log")
 
@@ -337,34 +349,45 @@ def translation_of(place: Workplace, run: Run, subset: str) -> list[object]:
     return translation_command(data, place.machine, run, models, subset)
 
 
-def last_checkpoints(folder: Path, averaging: Averaging, updates: int | None) -> list[Path]:
+def last_checkpoints(folder: Path, run: Run) -> list[Path]:
     """The checkpoints to average, the last one at the end.
 
     The files say after how many updates they were saved: the log of a training run that was killed
-    may lack what it had to say about its last ones.
+    may lack what it had to say about its last ones. The run may have ended before all its updates.
 
     Args:
         folder: the folder of the checkpoints.
-        averaging: the checkpoints to choose.
-        updates: number of updates of the training run, which may have ended earlier; None if
-            epochs end it.
+        run: the training run.
+    Raises:
+        UserError: if a checkpoint of an interval is missing.
     """
-    saved = saved_checkpoints(folder)
+    averaging, saved = run.system.average, saved_checkpoints(folder)
     total = saved.pop(LAST, max(saved.values(), default=0))
-    interval = averaging.interval(updates)
-    # An interval may end with an epoch, whose checkpoint then takes the place of its own.
+    interval, count = averaging.interval(run.updates), averaging.checkpoints - 1
+    # An interval may end with an epoch: earlier versions saved only the checkpoint of the epoch.
     pattern = r"checkpoint\d+\.pt" if interval is None else r"checkpoint(_\d+_)?\d+\.pt"
     # Two checkpoints of the same update are the same; the last one is among them.
     numbered = {
         number: name
         for name, number in saved.items()
-        if re.fullmatch(pattern, name)
-        if number < total and (interval is None or number % interval == 0)
+        if re.fullmatch(pattern, name) and number < total
     }
-    names = [name for _, name in sorted(numbered.items())]
-    count = averaging.checkpoints - 1
-    before = names[max(0, len(names) - count) :]
-    return [folder / name for name in (*before, LAST)]
+    numbers = sorted(numbered)
+    if interval is not None:
+        # Before this number of updates, fairseq saves none.
+        first = max(1, int(run.train.get("validate-after-updates") or 0))
+        numbers = [number for number in range(interval, total, interval) if number >= first]
+    numbers = numbers[max(0, len(numbers) - count) :]
+    missing = [f"{number:,}" for number in numbers if number not in numbered]
+    if missing:
+        # Without its fixes, fairseq saves no checkpoint of an interval that ends with an epoch.
+        fixed = "" if unless_set(FIXES) else " with CONVS2S_COMPAT=all"
+        raise UserError(
+            f"{folder} has no checkpoint after {' and '.join(missing)} updates, which is part of "
+            f"the average of {run.system.place} ({averaging.checkpoints} checkpoints, one every "
+            f"{interval:,} updates): remove {folder.parent} to train the run again{fixed}."
+        )
+    return [folder / name for name in (*(numbered[number] for number in numbers), LAST)]
 
 
 def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], None]) -> None:
@@ -400,7 +423,7 @@ def measure_speeds(place: Workplace, runs: Sequence[Run], say: Callable[[str], N
 
 def _speeds(place: Workplace, run: Run, folder: Path) -> Iterator[tuple[str, float | None]]:
     """The speeds of one measurement, whose files are in ``folder``; none in a dry run."""
-    dry, environment = place.programs.dry, place.machine.environments[0]
+    dry, environment = place.programs.dry, place.machine.environment(0)
     if not dry:
         folder.mkdir(parents=True)
     output, log = folder / "test.out", folder / "train.log"
@@ -413,6 +436,7 @@ def _speeds(place: Workplace, run: Run, folder: Path) -> Iterator[tuple[str, flo
         runs = place.out / "runs"
         command = basic_training_command(data, place.machine, run, runs, INTERVAL)
         command += ["--max-update", UPDATES, "--no-save", "--disable-validation"]
+        environment = place.machine.environment(0, run.system.gpus)
         place.programs.run(launched(command, run, dry), log, environment=environment)
         if not dry:
             speeds = logs.training_speeds(logs.read_log(log))[1:]

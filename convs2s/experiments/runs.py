@@ -70,6 +70,12 @@ class Run:
         return (*self.translations, *self.back_translations)
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """The names of all runs whose models or translations it uses, each once."""
+        start = () if self.start is None else (self.start,)
+        return tuple(dict.fromkeys((*self.models, *self.teachers, *start)))
+
+    @property
     def name(self) -> str:
         """The name of its folder, with that of the data set in front."""
         number = self.seed if self.trial is None else f"trial{self.trial}"

@@ -133,22 +133,18 @@ def columns_by_test_set(comparison: Comparison) -> Iterator[tuple[str, Cell]]:
 def equal_groups(comparison: Comparison, key: str, ratio: float) -> list[list[Summary]]:
     """Groups of systems with equally long training runs, the shortest first; none if all are.
 
-    Those that continue others, or train on their translations, are left out: their numbers do not
-    count the training of the others.
+    Those whose models continue others, or train on their translations, are left out: their numbers
+    do not count the training of the others.
 
     Args:
         comparison: the comparison.
         key: "updates", or "cpu_minutes" or "train_minutes".
         ratio: the largest number of a group is at most this many times the smallest one.
     """
-    systems = comparison.experiment.systems
-    trained = {
-        name: systems.get(system.runs_of or name, system) for name, system in systems.items()
-    }
     known = [
         (length, each)
         for each in comparison.summaries
-        if not trained[each.system.name].needs_models and (length := each.median(key))
+        if not each.system.needs_models and (length := each.median(key))
     ]
     groups: list[list[Summary]] = []
     smallest = 0.0

@@ -255,6 +255,7 @@ class Adaptive:
         running: Sequence[Options],
     ) -> Options:
         """What Optuna chooses, or a random draw if that was tried before."""
+        check_optuna()
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -27,7 +27,7 @@ from ..common.names import NAME, is_name
 
 # The options that the runs set themselves.
 RESERVED = "user-dir source-lang target-lang cpu distributed-world-size".split()
-RESERVED_IN_GENERATION = RESERVED + "path gen-subset results-path quiet".split()
+RESERVED_IN_GENERATION = RESERVED + "path gen-subset results-path quiet scoring".split()
 RESERVED_IN_TRAINING = (
     RESERVED
     + "seed max-update save-dir restore-file no-save log-format log-interval log-file".split()
@@ -106,6 +106,8 @@ def _options(reserved: Collection[str], content: Any) -> Any:
         if whole is not None:
             stands_for = "" if whole == plain else f", an abbreviation of {whole}"
             why = "which `convs2s experiment` sets itself"
+            if whole == "scoring":
+                why = "but `convs2s experiment` reads the BLEU of fairseq-generate"
             if whole in REFUSED:
                 why = "which writes files elsewhere, uses a server, or starts a program"
             raise sentence(f" has the option {name}{stands_for}, {why}: remove it")

@@ -1,7 +1,7 @@
 """The whole experiment: data, runs, report."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,6 +113,7 @@ def perform(experiment: Experiment, request: Request) -> int:
     programs = Programs(out / "commands.log")
     whole = _Experiment(experiment, request, out, programs)
     if request.report:
+        whole.check_results(run for run in whole.runs if run.system.name in whole.reported)
         print(whole.report([]))
         record(request)
         return 0
@@ -206,7 +207,8 @@ class _Experiment:
                 self.print(str(error).replace("wait until it ends", "this command waits"))
                 with self.place.lock("data", what, wait=True):
                     data = self.prepare_data(selected)
-        machine = find_machine(request.jobs, dry, most_gpus(selected))
+        missing = [run for run in selected if not self.place.is_done(run)]
+        machine = find_machine(request.jobs, dry, most_gpus(missing))
         self.place = replace(self.place, data=data, machine=machine)
 
     def prepare_data(self, selected: Sequence[Run]) -> dict[str, Data]:
@@ -238,6 +240,7 @@ class _Experiment:
         """Check the options, do all runs that are missing, and write the report."""
         from .schedule import describe
 
+        self.check_results(self.others)
         self.check(self.selected)
         self.prepare(self.selected)
         done = [run.name for run in self.finished_runs()]
@@ -275,6 +278,7 @@ class _Experiment:
                 f"--run is {name}, which is not a run of {self.request.file}"
                 f"{nearest(name, known)}: --list shows them."
             )
+        self.check_results(self.others)
         run, done = known[name], self.finished_runs()
         missing = [each.name for each in self.selected if needs(run, each) and each not in done]
         if missing:
@@ -326,14 +330,11 @@ class _Experiment:
         Raises:
             UserError: if the settings of a run have changed.
         """
-        found = []
-        for run in self.selected:
-            completed = self.place.completed(run)
-            if completed is None or self.place.is_stale(completed):
-                continue
-            self.place.check(completed)
-            if self.place.result(run.name) is not None:
-                found.append(run)
+        found = [
+            run
+            for run in self.selected
+            if self.has_its_settings(run) and self.place.result(run.name) is not None
+        ]
         waiting = {name for run in self.selected if run not in found for name in run.teachers}
         found = [run for run in found if run.name not in waiting or self.place.is_done(run)]
         while lost := [
@@ -343,6 +344,41 @@ class _Experiment:
         ]:
             found = [run for run in found if run not in lost]
         return found
+
+    def has_its_settings(self, run: Run) -> bool:
+        """Whether a run can have started with its settings, and with no others.
+
+        Returns:
+            False if it waits for trials, or started when another trial was the best.
+        Raises:
+            UserError: if it started with other settings.
+        """
+        completed = self.place.completed(run)
+        if completed is None or self.place.is_stale(completed):
+            return False
+        self.place.check(completed)
+        return True
+
+    def check_results(self, runs: Iterable[Run]) -> None:
+        """Check the settings of those runs that are finished, and so enter the tables.
+
+        Raises:
+            UserError: if those of one have changed.
+        """
+        for run in runs:
+            if self.place.result(run.name) is not None:
+                self.has_its_settings(run)
+
+    @property
+    def others(self) -> list[Run]:
+        """The runs that are not selected; the tables keep what was finished of them."""
+        selected = {run.name for run in self.selected}
+        return [run for run in self.runs if run.name not in selected]
+
+    @property
+    def reported(self) -> Sequence[str]:
+        """The names of the systems to report on."""
+        return self.request.systems or [*self.experiment.systems]
 
     def measure_speeds(self) -> None:
         """Measure the speeds of the systems that have a finished run and its model."""
@@ -375,7 +411,7 @@ class _Experiment:
             name: read_result(folder / name / "result.json", experiment.metric) for name in names
         }
         results = [result for result in found.values() if result is not None]
-        chosen = {*(self.request.systems or experiment.systems)}
+        chosen = {*self.reported}
         missing = [run for run in self.selected if run.system.name in chosen]
         if not self.request.report:
             # The tables keep what was finished before.

@@ -77,6 +77,9 @@ class Convs2sForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
     config_class = Convs2sConfig
     main_input_name = "input_ids"
+    # The loss is the mean of a batch. Because of ``**more`` in ``forward``, a Trainer would expect
+    # one divided by the tokens of all batches of an update, and add these losses up.
+    accepts_loss_kwargs = False
 
     def __init__(self, config: Convs2sConfig, network: Network | None = None):
         super().__init__(config)

@@ -103,9 +103,15 @@ class Convs2sTokenizer(PreTrainedTokenizer):
 
     def _tokenize(self, text: str, **_: Any) -> list[str]:
         if self.preparation is None:
-            return Tokenized().encode(text).split()
-        side = self.preparation.target if self._in_target else self.preparation.source
-        return side.encode(text).split()
+            tokens = Tokenized().encode(text).split()
+        else:
+            side = self.preparation.target if self._in_target else self.preparation.source
+            tokens = side.encode(text).split()
+        # Words with the names of symbols are unknown, as in `convs2s translate`.
+        symbols = self.vocabularies[self._in_target]
+        special = {symbols.bos(), symbols.pad(), symbols.eos()}
+        unknown = symbols[symbols.unk()]
+        return [unknown if symbols.index(token) in special else token for token in tokens]
 
     def _convert_token_to_id(self, token: str) -> int:
         return int(self.vocabularies[self._in_target].index(token))

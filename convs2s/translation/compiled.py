@@ -173,7 +173,9 @@ class CompiledModel(NetworkModel):
         self._missing -= encoded.size(0)
         # Torch refuses what is too long in a sentence.
         is_short = encoded.size(1) <= self.max_source_length
-        if need_weights or self._missing > 0 or not is_short:
+        # ``.cuda()`` may have moved the network since.
+        is_on_cpu = encoded.device.type == "cpu"
+        if need_weights or self._missing > 0 or not is_short or not is_on_cpu:
             return super().start(super().encode(encoded), need_weights, shortlist)
         return CompiledDecoding(self.module, self.graphs(), encoded, shortlist)
 

@@ -1,8 +1,9 @@
 """Transformers in ADL that CTranslate2 translates with, on a CPU.
 
 The search of CTranslate2 takes the place of ``search.beam_search``. It follows the same rules with
-two exceptions: of the hypotheses that end in the last step of a search, it also takes those beyond
-the beam; and it compares hypotheses of the largest length before they end.
+three exceptions: of the hypotheses that end in the last step of a search, it also takes those
+beyond the beam; it compares hypotheses of the largest length before they end; and all sentences of
+a batch have the largest length of any.
 """
 
 import logging

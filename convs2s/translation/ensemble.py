@@ -47,6 +47,7 @@ class Ensemble:
         search_models: the same, as the search needs them.
         source, target: the vocabularies.
         max_source_tokens: largest number of tokens in a source sentence, without its end.
+        max_target_tokens: the same for a translation.
         shortlist: the target tokens that a batch may need; None for all.
         engine: what translates in place of ``search_models``, or None. ``search_models`` still
             score given translations, in single precision.
@@ -115,6 +116,7 @@ class Ensemble:
         if (of_task := first.task.get("max_source_positions")) is not None:
             limits.append(checked_value("max_source_positions", int, of_task))
         self.max_source_tokens = max(1, min(limits) - 1)
+        self.max_target_tokens = min(model.max_target_length for model in self.search_models) - 1
 
     @property
     def device(self) -> torch.device:

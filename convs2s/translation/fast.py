@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..checkpoints.files import load_checkpoint
+from ..checkpoints.files import load_checkpoint, without_training
 from ..checkpoints.quantized import quantized
 from ..nn.int8 import is_supported
 from ..text.lexicon.links import AlignedPair
@@ -126,7 +126,7 @@ def fast_checkpoint(path: str, preparation: Path, options: dict[str, Any]) -> di
     if options.get("int8"):
         content = quantized(path).content
     else:
-        content = {**load_checkpoint(path), "last_optimizer_state": None}
+        content = without_training(load_checkpoint(path))
     ensemble = Translator(path, preparation=preparation, device="cpu", **options).ensemble
     if ensemble.shortlist is not None:
         content[ENTRY] = ensemble.shortlist.saved()

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from ..common.errors import UserError, check_names
 from ..common.limits import check_at_least, option_name
@@ -118,6 +119,13 @@ class EnsembleOptions(SearchOptions):
                 f"--nbest is {self.nbest}, but a beam search with --beam {self.beam} finds "
                 f"{self.beam} translations: use a larger --beam or a smaller --nbest."
             )
+        if self.autocast_dtype not in AUTOCAST_DTYPES:
+            *others, last = AUTOCAST_DTYPES
+            raise UserError(
+                f"--autocast-dtype is {self.autocast_dtype}, but must be {', '.join(others)} or "
+                f"{last}."
+            )
+        check_candidates(self)
         self._check_engine()
 
     def _check_engine(self) -> None:
@@ -162,3 +170,20 @@ class EnsembleOptions(SearchOptions):
     def log_prob(self, score: float, length: int) -> float:
         """The log-probability of a translation, from its score; see ``score``."""
         return score if self.unnormalized else float(score * length**self.lenpen)
+
+
+def check_candidates(options: Any) -> None:
+    """Check that sizes of the candidate vocabulary are given only with a lexicon.
+
+    Args:
+        options: has ``lexicon``, ``candidates_per_word`` and ``frequent_candidates``.
+    Raises:
+        UserError: if one is given without a lexicon.
+    """
+    for name in ("candidates_per_word", "frequent_candidates"):
+        value = getattr(options, name)
+        if options.lexicon is None and value != getattr(EnsembleOptions, name):
+            raise UserError(
+                f"{option_name(name)} is {value}, but only a lexicon has candidates: give "
+                f"--lexicon as well, or omit {option_name(name)}."
+            )

@@ -165,18 +165,21 @@ def is_reported(translation: Translation) -> bool:
     return translation.num_parts > 1 or translation.is_cut_off
 
 
-def cut_off_remark(count: int, max_len_b: int, where: str = "") -> str:
+def cut_off_remark(
+    count: int, max_len_b: int, where: str = "", max_target_tokens: int | None = None
+) -> str:
     """The remark about translations that ended at the largest length.
 
     Args:
         count: number of these translations.
         max_len_b: the option.
         where: text in parentheses about where they are listed.
+        max_target_tokens: the largest number that the model allows; None if it allows more.
     """
-    return (
-        f"{count:,} translation(s) may be cut off at the largest length{where}: give a larger "
-        f"--max-len-b than {max_len_b}."
-    )
+    advice = f"give a larger --max-len-b than {max_len_b}"
+    if max_target_tokens is not None and max_target_tokens <= max_len_b:
+        advice = f"the model allows no more than {max_target_tokens:,} tokens, so split long lines"
+    return f"{count:,} translation(s) may be cut off at the largest length{where}: {advice}."
 
 
 def report_line(translation: Translation, number: int) -> str:
@@ -185,6 +188,6 @@ def report_line(translation: Translation, number: int) -> str:
     if translation.num_parts > 1:
         remarks.append("longer than the model allows: split")
     if translation.is_cut_off:
-        remarks.append("translation as long as --max-len-b allows: it may be cut off")
+        remarks.append("translation of the largest length: it may be cut off")
     columns = number, translation.num_tokens, translation.num_parts, "; ".join(remarks)
     return "\t".join(map(str, columns)) + "\n"

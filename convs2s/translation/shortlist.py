@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..common.errors import UserError
 from ..text.lexicon.files import Entry, read_lexicon
+from .options import check_candidates
 from .search import Symbols
 
 logger = logging.getLogger(__name__)
@@ -117,8 +118,10 @@ def load_shortlist(options: Any, source: Symbols, target: Symbols) -> Shortlist 
         source: source vocabulary.
         target: target vocabulary.
     Raises:
-        UserError: if the lexicon cannot be read, or as for ``build_shortlist``.
+        UserError: if the lexicon cannot be read, or as for ``check_candidates`` and
+            ``build_shortlist``.
     """
+    check_candidates(options)
     if options.lexicon is None:
         return None
     sizes = options.candidates_per_word, options.frequent_candidates

@@ -16,6 +16,7 @@ from . import (  # noqa: F401
     evaluated_options,
     generation,
     interrupting,
+    intervals,
     messages,
     resuming,
     starting,

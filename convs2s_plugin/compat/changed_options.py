@@ -23,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 # Criterions that compute the same loss from the same options.
 CROSS_ENTROPIES = {"cross_entropy", "label_smoothed_cross_entropy", "convs2s_cross_entropy"}
+# Options of the loss, and their values in a criterion that has none of them.
 LOSS_OPTIONS = {"label_smoothing": 0.0, "ignore_prefix_size": 0}
+# With those of the second pass, which validation does not make.
+TRAINING_OPTIONS = {**LOSS_OPTIONS, "simcut_weight": 0.0, "simcut_p": 0.05, "rdrop_weight": 0.0}
 # Options that decide which sentences are in which batch.
 BATCH_OPTIONS = {
     "common": ("seed",),
@@ -152,13 +155,20 @@ def _compare_optimizers(
             f"{begin}."
         )
     before, now = _name(saved, "criterion"), _name(cfg, "criterion")
+    loss, new_loss = _loss(saved, TRAINING_OPTIONS), _loss(cfg, TRAINING_OPTIONS)
     if before != now:
-        if not {before, now} <= CROSS_ENTROPIES or _loss(saved) != _loss(cfg):
+        if not {before, now} <= CROSS_ENTROPIES or loss != new_loss:
             raise UserError(
                 f"{path} was written with --criterion {before}, which has another loss than the "
                 f"{now} of this training run: give the same options of the loss, or {begin}."
             )
         last["criterion_name"] = CRITERION_REGISTRY[now].__name__
+    for name, value in loss.items():
+        if value != new_loss[name]:
+            raise UserError(
+                f"{path} was written with --{name.replace('_', '-')} {value}, but this training "
+                f"run has {new_loss[name]}, which is another loss: give the same value, or {begin}."
+            )
     before, now = _name(saved, "lr_scheduler"), _name(cfg, "lr_scheduler")
     if before != now and not reset_lr_scheduler:
         raise UserError(
@@ -171,10 +181,15 @@ def _name(cfg: Any, kind: str) -> Any:
     return getattr(cfg.get(kind), "_name", None)
 
 
-def _loss(cfg: Any) -> list[Any]:
-    """The options of a cross-entropy that affect the loss."""
-    options = cfg.criterion
-    return [getattr(options, name, default) for name, default in LOSS_OPTIONS.items()]
+def _loss(cfg: Any, defaults: dict[str, Any] = LOSS_OPTIONS) -> dict[str, Any]:
+    """The options of a criterion that affect the loss.
+
+    Args:
+        cfg: the options of a training run.
+        defaults: names of options, and values of those that the criterion does not have.
+    """
+    values = {name: getattr(cfg.criterion, name, None) for name in defaults}
+    return {name: defaults[name] if value is None else value for name, value in values.items()}
 
 
 def _same_measure(saved: DictConfig, cfg: Any) -> bool:

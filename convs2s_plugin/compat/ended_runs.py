@@ -11,6 +11,7 @@ from typing import Any
 from fairseq.trainer import Trainer
 
 from .patches import Tier, patched
+from .training import note_epoch
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ def train(original: Any, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> A
     vars(trainer.early_stopping).update(vars(trainer).pop("restored_patience", {}))
     reason = _reason_to_stop(cfg, trainer)
     if reason is None:
+        note_epoch(cfg, trainer, epoch_itr)
         return original(cfg, trainer, task, epoch_itr)
     logger.info(f"the training run had already ended: {reason}")
     return [None], True

@@ -1,9 +1,10 @@
-"""Training and validation: alignments, notification of validations, fairseq-validate's criterion.
+"""Training and validation: alignments, what schedulers are told, fairseq-validate's criterion.
 
 fairseq notifies learning-rate schedulers only of the validation at the end of an epoch, but tasks
 of every validation. A task with ``ReportsValidations`` passes the notification on to listeners.
 """
 
+import math
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -80,6 +81,35 @@ def listen(listener) -> None:
             "convs2s_plugin.compat.training.ReportsValidations as well."
         )
     _listeners.add(listener)
+
+
+def note_epoch(cfg: Any, trainer: Any, epoch_itr: Any) -> None:
+    """Tell a scheduler that depends on it how many updates the next epoch has.
+
+    Args:
+        cfg, trainer, epoch_itr: as fairseq's ``train`` gets them.
+    """
+    scheduler, frequencies = trainer.lr_scheduler, cfg.optimization.update_freq
+    if hasattr(scheduler, "note_epoch"):
+        frequency = frequencies[min(epoch_itr.next_epoch_idx, len(frequencies)) - 1]
+        scheduler.note_epoch(math.ceil(len(epoch_itr) / frequency))
+
+
+@patched(trainer.Trainer, "lr_step_update", Tier.EXTRA)
+def lr_step_update(original: Any, self: trainer.Trainer) -> Any:
+    """Tell a scheduler how long training has taken, as --stop-time-hours counts it.
+
+    After an update, this is the mean of all workers, so that they have the same learning rate.
+    """
+    note_time = getattr(self.lr_scheduler, "note_time", None)
+    if note_time is not None:
+        # Until the first update, each worker has a time of its own.
+        is_shared = self.data_parallel_world_size == 1 or self._cumulative_training_time is not None
+        # fairseq's value may be a tensor.
+        note_time(
+            float(self.cumulative_training_time() if is_shared else self._previous_training_time)
+        )
+    return original(self)
 
 
 @patched(Criterion, "forward", Tier.NEEDED)

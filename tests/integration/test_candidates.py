@@ -192,6 +192,8 @@ def test_score_reference_and_missing_lexicons_are_refused(corpus, trained, lexic
     assert "--score-reference needs the whole vocabulary" in message
     message = generation_is_refused(corpus, trained, "--lexicon", tmp_path / "missing")
     assert "missing" in message
+    message = generation_is_refused(corpus, trained, "--candidates-per-word", "0")
+    assert "--candidates-per-word is 0, but only a lexicon has candidates" in message
 
 
 def test_a_lexicon_of_other_languages_is_refused(corpus, trained, tmp_path):

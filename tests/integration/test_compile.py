@@ -10,8 +10,8 @@ from convs2s.cli import main as convs2s
 from convs2s.nn.int8 import has_int8
 from convs2s.nn.int8 import is_supported as is_int8_supported
 from convs2s.translation import compiled, precision
-from convs2s.translation.compiled import CompiledModel, Graphs
-from convs2s.translation.decoding import NetworkModel
+from convs2s.translation.compiled import CompiledDecoding, CompiledModel, Graphs
+from convs2s.translation.decoding import NetworkDecoding, NetworkModel
 from convs2s.translation.precision import is_supported
 from convs2s.translation.translator import Translator
 from tests.support.translation import DATA, FIXTURES, LINES
@@ -74,6 +74,14 @@ def test_a_few_sentences_do_not_start_it(checkpoint):
     assert mine.ensemble.search_models[0]._graphs is None
     mine.translate(LINES)
     assert isinstance(mine.ensemble.search_models[0]._graphs, Graphs)
+
+
+def test_torch_computes_a_model_that_was_moved(checkpoint, monkeypatch):
+    model = CompiledModel(model_of(checkpoint).module, checkpoint.with_suffix(".onnx"), worth_it=0)
+    monkeypatch.setattr(model.module, "encode", lambda source: {"beam_size": 1})
+    for device, kind in (("cpu", CompiledDecoding), ("meta", NetworkDecoding)):
+        source = model.encode(torch.full((2, 3), 5, device=device))
+        assert isinstance(model.start(source), kind)
 
 
 def test_shortlists(checkpoint, tmp_path):

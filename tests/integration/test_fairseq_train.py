@@ -1,6 +1,7 @@
 """fairseq-train, fairseq-validate and fairseq-hydra-train with ConvS2S."""
 
 import os
+import re
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -194,6 +195,14 @@ def test_two_workers_equal_one_with_twice_the_batch(task, corpus, tmp_path):
         atol=1e-6,
         rtol=1e-4,
     )
+
+
+def test_the_rate_of_a_single_epoch_ends_at_zero(corpus, tmp_path):
+    options = ("--lr-scheduler", "budgeted", "--max-epoch", "1", "--update-freq", "2")
+    more = ("--max-tokens", "100", "--log-interval", "1", "--no-save", "--disable-validation")
+    log = train(corpus, tmp_path, *options, *more)
+    rates = [float(rate) for rate in re.findall(r"lr=([\d.e-]+)", log)]
+    assert len(rates) > 4 and rates[0] > rates[1] > rates[-2] > rates[-1] == 0.0
 
 
 def test_bf16_on_a_cpu(corpus, tmp_path):

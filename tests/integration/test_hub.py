@@ -115,6 +115,25 @@ def test_best_translations(folder):
     assert hub.translate([], nbest=2) == []
 
 
+def test_fairseqs_generator_has_the_options_of_the_model(folder):
+    options = {"beam": 2, "min_len": 12, "max_len_a": 0.5, "max_len_b": 12}
+    options |= {"unkpen": 2.0, "temperature": 3.0}
+    hub, lines = from_pretrained(folder, **options), LINES[::2]
+    assert expected("convs2s", lines, **options) == hub.sample(lines)
+    assert hub.sample(lines) == hub.translate(lines, sampling=False)
+    assert expected("convs2s", lines) != hub.sample(lines)
+    assert len(hub.generate(hub.encode(lines[0]))) == 2
+    assert len(hub.generate(hub.encode(lines[0]), 3)) == 3
+
+
+def test_fairseqs_generator_replaces_no_unknown_words(folder):
+    hub = from_pretrained(folder, replace_unk="")
+    for translate in (hub.sample, functools.partial(hub.translate, sampling=True)):
+        with pytest.raises(UserError, match="replace_unk needs the words of the text"):
+            translate("eins")
+    assert hub.sample("eins", replace_unk=None)
+
+
 UNKNOWN = {
     "translate": (
         dict(lenpn=0.1),

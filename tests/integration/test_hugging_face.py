@@ -134,29 +134,33 @@ def test_the_state_of_definitions_at_random(seed):
         torch.testing.assert_close(score, log_probs.mean(), rtol=1e-4, atol=1e-4)
 
 
-def test_one_epoch_of_a_trainer(folder, tmp_path):
+def trainer_of(model, tokenizer, lines, output, optimizer=None, **options):
+    """A Trainer of a model, with targets of equal length."""
     pytest.importorskip("accelerate")
     if find_spec("torchaudio") is not None:
         # transformers imports it for a Trainer, and that of fairseq may be too old for this torch.
         pytest.importorskip("torchaudio", exc_type=OSError)
-    model, tokenizer = load(folder)
-    text = [dict(tokenizer(line, text_target="one-th two-th")) for line in SHORT]
-    options = transformers.Seq2SeqTrainingArguments(
-        str(tmp_path),
-        num_train_epochs=1,
-        per_device_train_batch_size=4,
-        learning_rate=0.003,
-        report_to=[],
-        save_strategy="epoch",
-        disable_tqdm=True,
-        use_cpu=True,
-    )
-    trainer = transformers.Seq2SeqTrainer(
+    text = [dict(tokenizer(line, text_target="one-th two-th")) for line in lines]
+    return transformers.Seq2SeqTrainer(
         model=model,
-        args=options,
+        args=transformers.Seq2SeqTrainingArguments(
+            str(output), report_to=[], disable_tqdm=True, use_cpu=True, **options
+        ),
         train_dataset=text,
         eval_dataset=text,
         data_collator=transformers.DataCollatorForSeq2Seq(tokenizer, model=model),
+        optimizers=(optimizer, None),
+    )
+
+
+def test_one_epoch_of_a_trainer(folder, tmp_path):
+    model, tokenizer = load(folder)
+    trainer = trainer_of(
+        *(model, tokenizer, SHORT, tmp_path),
+        num_train_epochs=1,
+        per_device_train_batch_size=4,
+        learning_rate=0.003,
+        save_strategy="epoch",
     )
     before = trainer.evaluate()["eval_loss"]
     trainer.train()
@@ -164,6 +168,25 @@ def test_one_epoch_of_a_trainer(folder, tmp_path):
     (saved,) = tmp_path.glob("checkpoint-*")
     again = AutoModelForSeq2SeqLM.from_pretrained(saved).state_dict()
     assert all(torch.equal(weight, again[name]) for name, weight in model.state_dict().items())
+
+
+def test_accumulated_gradients_are_those_of_one_batch(folder, tmp_path, monkeypatch):
+    found = []
+    for size in (4, 2):
+        model, tokenizer = load(folder)
+        # Dropout would differ between the batches.
+        monkeypatch.setattr(model, "train", lambda mode=True, model=model: model)
+        trainer = trainer_of(
+            *(model, tokenizer, SHORT[:4], tmp_path, torch.optim.SGD(model.parameters(), lr=0.1)),
+            max_steps=1,
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=4 // size,
+            max_grad_norm=0.0,
+            save_strategy="no",
+        )
+        loss = trainer.train().training_loss
+        found.append({"loss": torch.tensor(loss), **model.state_dict()})
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.skipif(
@@ -193,6 +216,31 @@ def test_a_damaged_folder_is_one_sentence(tmp_path):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(UserError, match="not a complete file of weights"):
         AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "exported")
+
+
+@pytest.fixture(scope="module")
+def without_preparation(tmp_path_factory):
+    """The tokenizer of a folder without preparation.yaml."""
+    path = tmp_path_factory.mktemp("raw") / "exported"
+    export(FIXTURES / "convs2s.pt", path, "--data", FIXTURES / "data", "--raw")
+    assert not (path / "preparation.yaml").exists()
+    return AutoTokenizer.from_pretrained(path)
+
+
+@pytest.mark.parametrize("side", ["text", "text_target"])
+def test_words_with_names_of_symbols_are_unknown(without_preparation, side):
+    for name in ("<s>", "<pad>", "</s>", "<unk>"):
+        given, expected = (
+            without_preparation(**{side: f"eins {word} zwei {word}"}) for word in (name, "neunzig")
+        )
+        assert given["input_ids"] == expected["input_ids"]
+
+
+def test_unknown_words_are_special_tokens(without_preparation):
+    """docs/export.md says what that means for a translation."""
+    tokens = without_preparation.convert_tokens_to_ids(["eins", "neunzig", "zwei"])
+    texts = [without_preparation.decode(tokens, skip_special_tokens=skip) for skip in (True, False)]
+    assert "<unk>" not in texts[0] and "<unk>" in texts[1]
 
 
 @pytest.mark.parametrize("name", ["no/such/model", "nobody/nothing"])

@@ -79,6 +79,16 @@ REFUSED = {
         "which has another loss than the convs2s_cross_entropy",
         "--reset-optimizer",
     ),
+    "a second pass": (
+        (*OURS, "--simcut-weight", "3"),
+        "which has another loss than the convs2s_cross_entropy",
+        "--reset-optimizer",
+    ),
+    "another smoothing": (
+        ("--label-smoothing", "0.2"),
+        "written with --label-smoothing 0.1, but this training run has 0.2, which is another loss",
+        "--reset-optimizer",
+    ),
     "an optimizer": (
         ("--optimizer", "nag"),
         "written with --optimizer adam, whose state nag cannot continue",
@@ -139,6 +149,15 @@ def test_a_new_scheduler_has_its_own_learning_rate(continued):
         *("--log-interval", "1"),
     )
     assert "| lr 0.003 |" in done.stdout and "| lr 0.01 |" not in done.stdout
+
+
+def test_another_second_pass(corpus, tmp_path):
+    passes = (*OURS, "--simcut-weight", "3")
+    train(corpus, tmp_path, *passes, *MIDDLE, options=SMALL)
+    arguments = train_arguments(corpus, tmp_path, *passes, *REST, options=SMALL)
+    sentence = refused(run("train", *arguments, "--simcut-p", "0.1"))
+    assert "written with --simcut-p 0.05, but this training run has 0.1" in sentence
+    assert run("train", *arguments).returncode == 0
 
 
 def test_larger_batches_from_the_next_epoch_on(corpus, tmp_path):

@@ -12,6 +12,7 @@ from tests.support.commands import (
     CRITERION,
     TINY,
     assert_same_weights,
+    call_at_once,
     command,
     quick_command,
     server,
@@ -63,6 +64,50 @@ def test_torchrun_on_one_machine(corpus, tmp_path, one_worker):
     )
     assert "training on 2 devices" in log and "valid on 'valid' subset" in log
     assert_same_weights(one_worker, tmp_path / "checkpoint_last.pt", atol=1e-6, rtol=1e-5)
+
+
+def worker(rank, port, record, arguments):
+    """A worker that writes down its learning rates; the clock of the second one is wrong."""
+    from fairseq.trainer import Trainer
+    from fairseq_cli.train import cli_main
+
+    from convs2s_plugin.schedulers import Budgeted
+
+    make, step = Trainer.__init__, Budgeted.step_update
+
+    def make_with_its_clock(self, *args, **options):
+        make(self, *args, **options)
+        self._start_time -= 7200 * rank
+
+    def noted_step(self, num_updates):
+        rate = step(self, num_updates)
+        with open(f"{record}{rank}", "a", encoding="utf-8") as file:
+            file.write(f"{num_updates} {rate!r}\n")
+        return rate
+
+    Trainer.__init__, Budgeted.step_update = make_with_its_clock, noted_step
+    sys.argv = ["fairseq-train", *arguments, "--distributed-rank", str(rank)]
+    sys.argv += ["--distributed-init-method", f"tcp://127.0.0.1:{port}"]
+    cli_main()
+
+
+def test_workers_have_the_same_learning_rate_at_equal_time(corpus, tmp_path):
+    budget = ("--lr-scheduler", "budgeted", "--stop-time-hours", "2", "--max-update", "3")
+    two = ("--distributed-world-size", "2", "--distributed-no-spawn")
+    gloo = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
+    more = ("--no-epoch-checkpoints", "--disable-validation")
+    given = (*budget, *two, *gloo, *more)
+    arguments = train_arguments(corpus, tmp_path, *given, options=OPTIONS)
+    port, record = free_port(), str(tmp_path / "rates")
+    calls = [(rank, port, record, list(map(str, arguments))) for rank in range(2)]
+    assert call_at_once(worker, calls) == [0, 0]
+    rates = [
+        {line.split()[0]: float(line.split()[1]) for line in (tmp_path / f"rates{rank}").open()}
+        for rank in range(2)
+    ]
+    assert rates[0] == rates[1] and len(rates[0]) == 4
+    # The mean of both clocks, half of the time, counts from the first update on.
+    assert rates[0]["1"] == pytest.approx(rates[0]["0"] / 2, rel=0.02)
 
 
 def test_a_worker_that_dies_ends_the_others_with_its_reason(corpus, tmp_path):

@@ -12,7 +12,7 @@ from convs2s.translation import translator
 from convs2s.translation.ensemble import Ensemble
 from convs2s.translation.workers import Workers
 from tests.support.commands import server
-from tests.support.translation import DATA, FIXTURES, LINES, SENTENCE, text_file, translate
+from tests.support.translation import DATA, FIXTURES, LIMIT, LINES, SENTENCE, text_file, translate
 
 
 def test_every_line_has_its_translation(tmp_path, capsys):
@@ -50,8 +50,10 @@ def test_a_translation_that_may_be_cut_off_is_reported(tmp_path, capsys):
     path = FIXTURES / "convs2s.pt"
     translate(path, ["zehn", SENTENCE], tmp_path, "--max-len-b", 4, "--report", report)
     (line,) = report.read_text(encoding="utf-8").splitlines()[1:]
-    assert line.startswith("2\t10\t1\ttranslation as long as --max-len-b allows")
+    assert line.startswith("2\t10\t1\ttranslation of the largest length")
     assert "give a larger --max-len-b than 4" in capsys.readouterr().err
+    translate(path, [SENTENCE], tmp_path, "--min-len", LIMIT)
+    assert f"the model allows no more than {LIMIT} tokens" in capsys.readouterr().err
 
 
 def test_workers(tmp_path):

@@ -133,7 +133,8 @@ class Request:
     def length(self) -> Options:
         """The options that end training, and those that depend on its length."""
         if self.minutes is not None:
-            return {"stop-time-hours": round(self.minutes / 60, 4)}
+            # Of 0, fairseq makes no limit.
+            return {"stop-time-hours": max(0.0001, round(self.minutes / 60, 4))}
         recipe = self.recipe()[1]
         epochs = self.epochs or recipe.epochs_for(self.data.pairs)
         length: Options = {"max-epoch": epochs}

@@ -117,6 +117,14 @@ def test_error_rates_of_pronunciations():
     assert scores("per", hypotheses, first, second).values == {"PER": 100 / (4 + 4 + 2 + 1)}
 
 
+def test_error_rates_in_lower_case():
+    for name, value in (("WER", 50.0), ("PER", 25.0)):
+        texts = ["A b", "C d"], ["a b", "c e"]
+        found = scores(name.lower(), *texts, lowercase=True)
+        assert found.values == {name: value} and found.settings.endswith(", lower case")
+        assert scores(name.lower(), *texts).values == {name: 100.0 if name == "WER" else 75.0}
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_edit_distances_are_those_of_nltk(seed):
     draw = random.Random(seed)

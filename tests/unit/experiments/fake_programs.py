@@ -40,19 +40,23 @@ def fairseq_train(arguments, options):
     for update in range(done + 1, int(options["max-update"]) + 1):
         stats = {"epoch": 1, "loss": "3", "wps": str(100 * update), "num_updates": str(update)}
         print(f"now | INFO | train_inner | {json.dumps(stats)}", flush=True)
-        if update % EPOCH == 0 and "save-dir" in options:
+        ends_interval = update % int(options.get("save-interval-updates", update + 1)) == 0
+        if (update % EPOCH == 0 or ends_interval) and "save-dir" in options:
             folder.mkdir(parents=True, exist_ok=True)
-            name = f"checkpoint{update // EPOCH}.pt"
-            # Every second one is within an epoch.
-            if "save-interval-updates" in options and update % (2 * EPOCH):
-                name = f"checkpoint_1_{update}.pt"
-            for path in (folder / name, folder / "checkpoint_best.pt", last):
+            # With intervals, every second one is within an epoch.
+            epoch = 2 * EPOCH if "save-interval-updates" in options else EPOCH
+            ends_epoch = update % epoch == 0 and "--no-epoch-checkpoints" not in arguments
+            names = [f"checkpoint{update // EPOCH}.pt"] * ends_epoch
+            names += [f"checkpoint_1_{update}.pt"] * ends_interval
+            names += ["checkpoint_best.pt", last.name]
+            for name in names:
+                path = folder / name
                 # Whole at every moment, like fairseq's: a signal may end this program.
                 partial = path.with_suffix(".tmp")
                 partial.write_text(str(update))
                 partial.replace(path)
             # The name of the first copy only.
-            print(f"Saved checkpoint {folder / name} (epoch 1 @ {update} updates, score 3)")
+            print(f"Saved checkpoint {folder / names[0]} (epoch 1 @ {update} updates, score 3)")
             stats = {"valid_loss": options["lr"], "valid_num_updates": str(update)}
             print(f"now | INFO | valid | {json.dumps(stats)}", flush=True)
             while Path("wait").exists():

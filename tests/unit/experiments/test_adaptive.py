@@ -144,9 +144,15 @@ def test_optuna_is_not_installed(start, adaptive, monkeypatch):
         UserError, match=r'needs Optuna: run `pip install "convs2s-plugin\[optuna\]"'
     ):
         start()
+    for number in range(1, 5):
+        start("--run", f"a.trial{number}")
+    # As soon as the first five are done, the next ones are chosen.
+    for more in (["--run", "a.trial5"], ["--list"], ["--run", "a.trial6"]):
+        with pytest.raises(UserError, match="needs Optuna"):
+            start(*more)
     # What is drawn needs no Optuna.
     change(adaptive, "sampler: tpe, ", "")
-    assert start("--systems", "a", "--dry-run")[0] == 0
+    assert start("--systems", "a", "--dry-run", "--out", "other")[0] == 0
 
 
 @pytest.mark.parametrize("diverges", [False, True])

@@ -4,6 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from convs2s.common.errors import UserError
+from convs2s.experiments import run
+from convs2s.experiments.file import Averaging, System
+from convs2s.experiments.runs import Run
+
 from .words import change, commands, results
 
 
@@ -14,8 +19,8 @@ from .words import change, commands, results
             # After 4 updates, the interval ends with an epoch.
             "average: 2",
             "average: {checkpoints: 3, every: 0.25}",
-            "checkpoint2.pt checkpoint_1_6.pt checkpoint_last.pt",
-            "--save-interval-updates 2 --keep-interval-updates 3 --keep-last-epochs 3",
+            "checkpoint_1_4.pt checkpoint_1_6.pt checkpoint_last.pt",
+            "--save-interval-updates 2 --keep-interval-updates 3 --no-epoch-checkpoints",
         ),
         (
             # Checkpoints within epochs are only there to resume.
@@ -33,6 +38,44 @@ def test_the_checkpoints_of_an_average(start, folder, old, new, average, options
     assert (folder / "words_out/runs/a.1/average.pt").read_text() == average
     (training,) = [line for line in commands(folder) if "--max-update 8" in line]
     assert options in training
+
+
+@pytest.mark.parametrize(
+    "total, after, saved, average",
+    [
+        (8, 0, "2 4 6 8", "4 6"),
+        # It ended before all of its updates: because of --patience, for example.
+        (7, 0, "2 4 6", "4 6"),
+        (3, 0, "2", "2"),
+        (1, 0, "", ""),
+        # fairseq saves none before these updates.
+        (8, 6, "6 8", "6"),
+        (8, 0, "6 8", None),
+        (8, 0, "2 4 8", None),
+    ],
+)
+def test_an_average_has_the_checkpoints_of_its_intervals(
+    tmp_path, monkeypatch, total, after, saved, average
+):
+    """Others do not take the place of one that is missing."""
+    names = {f"checkpoint_1_{number}.pt": int(number) for number in saved.split()}
+    if "4" in saved:
+        # A version before saved the last update of an epoch under this name.
+        del names["checkpoint_1_4.pt"]
+        names["checkpoint2.pt"] = 4
+    found = names | {"checkpoint_best.pt": 2, "checkpoint1.pt": 1, "checkpoint_last.pt": total}
+    monkeypatch.setattr(run, "saved_checkpoints", lambda _: dict(found))
+    system = System(name="a", average=Averaging(3, every=0.25))
+    training = Run(system, 1, 8, {"validate-after-updates": after})
+    if average is None:
+        with pytest.raises(
+            UserError, match=r"no checkpoint after . updates.*3 checkpoints, one ev"
+        ):
+            run.last_checkpoints(tmp_path, training)
+        return
+    files = {number: name for name, number in names.items()}
+    expected = [files[int(number)] for number in average.split()] + ["checkpoint_last.pt"]
+    assert [path.name for path in run.last_checkpoints(tmp_path, training)] == expected
 
 
 def test_a_training_continues_that_of_another_system(start, folder):

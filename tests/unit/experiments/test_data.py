@@ -67,6 +67,12 @@ def test_other_number_of_merges(start, monkeypatch, merges):
     assert given[2:] == [["test_1", "test_2"], given[0].parent, merges, False]
 
 
+BACK_TRANSLATION = """
+  backward: {updates: 2, train: {arch: some}, reverse: true}
+  more: {updates: 2, train: {arch: some}, train_on: {back_translations: {backward: 1}}}
+"""
+
+
 def test_binarized_data(start, folder):
     data = folder / "bin-en"
     data.mkdir()
@@ -83,6 +89,21 @@ def test_binarized_data(start, folder):
     assert (folder / "words_out/references/test1").read_text() == "one\ntwo\n"
     with pytest.raises(UserError, match="made with data.bin .*bin-en"):
         start("--source", "en", "--target", "de")
+    change(folder, "{source: de,", "{monolingual: news.en, source: de,")
+    change(folder, "  d:\n", f"{BACK_TRANSLATION}  d:\n")
+    with pytest.raises(UserError, match="data has both monolingual and bin, which does not say"):
+        start(*arguments, "--source", "en", "--target", "de")
+
+
+def test_options_that_prepared_data_exclude(start, folder):
+    """The text and the merges of the file are not used."""
+    assert "bpe_merges: 20" in (folder / "words.yaml").read_text()
+    change(folder, "average: 2", "average: 2\ngenerate: {remove-bpe: true}")
+    with pytest.raises(
+        UserError, match=r"systems\.a has the option remove-bpe, but data\.prepared"
+    ):
+        start("--prepared", "made")
+    assert start("--dry-run")[0] == 0
 
 
 PREPARED = """

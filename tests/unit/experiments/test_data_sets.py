@@ -119,12 +119,27 @@ def test_a_run_that_is_missing_on_a_data_set(start, benchmark):
     assert main[1][-1] == "2"
 
 
+def test_a_difference_has_the_seeds_of_the_means(start, benchmark):
+    """The missing run is not in the mean over data sets, and so are those of its seed on others."""
+    assert start("--systems", "a", "b")[0] == 0
+    runs = benchmark / "words_out/runs"
+    (runs / "two/b.2/result.json").unlink()
+    path = runs / "one/b.2/result.json"
+    result = json.loads(path.read_text())
+    result["splits"]["test_1"]["wer"] += 30
+    path.write_text(json.dumps(result))
+    main = rows(start("--systems", "a", "b", "--report")[1], "words")
+    b = dict(zip(main[0], next(row for row in main if row[0] == "b")))
+    assert b["Seeds"] == "2" and b["Difference"] == "-66.67 (p = 0.25)"
+
+
 def test_groups_of_equal_length(start, benchmark):
     text = FILE.replace("  both:\n    ensemble: {a: [1, 2], b: 3}\n", "")
     text += "  c: {updates: 4, train: {arch: third}}\n"
     # As many updates, but after those of another model.
     text += "  d: {updates: 4, train: {arch: third}, continues: c}\n"
     text += "  e: {runs_of: d, generate: {beam: 3}}\n"
+    text += "  f: {ensemble: {d: 1}}\n"
     (benchmark / "words.yaml").write_text(text)
     code, printed = start("--jobs", 2, "--seeds", 1)
     assert code == 0

@@ -98,6 +98,7 @@ def test_pervasive_attention_ends_with_the_statistics_of_generation(tmp_path):
 
 def test_minutes_end_a_training(tmp_path):
     assert request(tmp_path, minutes=30).length() == {"stop-time-hours": 0.5}
+    assert request(tmp_path, minutes=0.002).length() == {"stop-time-hours": 0.0001}
 
 
 def test_given_options_come_last_and_are_settings(tmp_path):

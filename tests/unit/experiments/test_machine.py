@@ -71,8 +71,12 @@ def test_runs_with_several_gpus(monkeypatch):
 
 
 def test_workers_share_the_cores_of_a_run(monkeypatch):
+    """Those of a run with one worker have all cores of its slot."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    (environment,) = find_machine(1, each=4).environments
-    assert environment["OMP_NUM_THREADS"] == "2"
+    machine = find_machine(2, each=4)
+    threads = [machine.environment(1, workers)["OMP_NUM_THREADS"] for workers in (1, 2, 8)]
+    assert threads == ["4", "2", "1"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert "OMP_NUM_THREADS" not in find_machine(2, each=4).environment(1, 4)

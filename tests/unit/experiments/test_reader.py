@@ -41,6 +41,11 @@ def test_defaults(read, tmp_path):
     assert prepared.prepared == tmp_path / "here" and prepared.text is None
 
 
+def test_names_that_yaml_reads_as_numbers(read):
+    systems = read(SMALL + "  2017: {updates: 8, reverse: true, train: {arch: some}}\n").systems
+    assert systems["2017"].reverse and systems["2017"].searches == ()
+
+
 def test_trials_alone(read):
     experiment = read(SMALL.replace("updates: 8", "updates: 8, seeds: [], trials: {lr: [1, 2]}"))
     assert [run.name for run in all_runs(experiment)] == ["a.trial1", "a.trial2"]
@@ -116,6 +121,11 @@ ERRORS = [
     ("lr: 0.1", "save-dir: x", "train has the option save-dir, which `convs2s experiment` sets"),
     ("lr: 0.1", "max_update: 1", "train has the option max_update, which"),
     ("lr: 0.1", "user-di: x", "train has the option user-di, an abbreviation of user-dir, which"),
+    (
+        "source: de, target: en}",
+        "source: de, target: en}\ngenerate: {scoring: chrf}",
+        "generate has the option scoring, but `convs2s experiment` reads the BLEU of fairseq-gen",
+    ),
     ("lr: 0.1", "User_Dir: x", "train has the option User_Dir, which"),
     ("lr: 0.1", "u: x", "train has the option u, an abbreviation of use-plasma-view, which"),
     ("lr: 0.1", "user-dir=x: 1", "train has the option 'user-dir=x': write its name without"),

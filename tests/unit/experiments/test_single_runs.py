@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -12,7 +13,8 @@ import pytest
 from convs2s.common.errors import UserError
 from convs2s.common.locks import shared_lock
 from convs2s.experiments import results as results_of_runs
-from convs2s.experiments import workflow
+from convs2s.experiments import run, workflow
+from convs2s.experiments.commands import Machine
 from convs2s.experiments.run import Job
 
 from .words import ALL, change, commands, results
@@ -93,10 +95,10 @@ def test_a_run_of_another_process_is_not_done_twice(start, folder):
 def test_an_experiment_waits_for_runs_of_others(start, folder, ending, monkeypatch):
     """It takes their results and failures, and does what they leave."""
     start("--run", "b_c.1")
-    run = folder / "words_out/runs/b_c.1"
+    own = folder / "words_out/runs/b_c.1"
     if ending != "done":
-        (run / "result.json").unlink()
-    result = run / "result.json"
+        (own / "result.json").unlink()
+    result = own / "result.json"
     text = result.read_text() if ending == "done" else ""
     result.unlink(missing_ok=True)
     before = len(commands(folder))
@@ -116,7 +118,7 @@ def test_an_experiment_waits_for_runs_of_others(start, folder, ending, monkeypat
             if ending == "done":
                 result.write_text(text)
             elif ending == "failed":
-                (run / "failed.txt").write_text("the disk\n")
+                (own / "failed.txt").write_text("the disk\n")
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -204,3 +206,28 @@ def test_several_workers_are_in_the_command(start, folder):
     assert printed.count("srun --overlap") == 2 and "--nnodes 3" in printed
     code, printed = start("--systems", "b, c", "--seeds", 1)
     assert code == 1 and "systems.b, c.nodes is 3: the training run must be started in" in printed
+
+
+def test_threads_and_gpus_are_those_of_the_runs_that_are_left(start, folder, monkeypatch):
+    """Without a GPU, the workers of a run share its cores, and those of others do not."""
+    asked = []
+
+    def find_machine(jobs, dry=False, each=1):
+        asked.append(each)
+        return Machine("no device", ("--cpu",), ({"OMP_NUM_THREADS": "8"},) * jobs)
+
+    monkeypatch.setattr(workflow, "find_machine", find_machine)
+    monkeypatch.setattr(run, "launched", lambda command, *_: command)
+    change(folder, "{arch: other}", "{arch: other}\n    gpus: 4")
+    assert start("--seeds", 1)[0] == 0
+    threads = {}
+    for line in (folder / "words_out/commands.log").read_text().splitlines():
+        if "fairseq-" in line:
+            name = re.search(r"runs/([^/ ]*)/", line)[1], "fairseq-train" in line
+            threads[name] = re.search(r"OMP_NUM_THREADS=(\d+)", line)[1]
+    assert threads["b_c.1", True] == "2" and threads["b_c.1", False] == "8"
+    assert {count for (name, _), count in threads.items() if name != "b_c.1"} == {"8"}
+    (folder / "words_out/runs/a.1/result.json").unlink()
+    assert start("--seeds", 1)[0] == 0
+    # The second time, only a.1 and d.1 are left.
+    assert asked == [4, 1]

@@ -132,6 +132,17 @@ def test_the_report_has_the_systems_that_were_asked_for(start, folder):
     assert "Unfinished: a.2, b_c.2, d.2." in printed.replace("\\", "")
 
 
+def test_no_table_has_results_of_other_settings(start, folder):
+    assert start("--systems", "b, c", "d", "--seeds", 1)[0] == 0
+    change(folder, "arch: other", "arch: another")
+    before = commands(folder)
+    for more in (["--report"], ["--systems", "a"], ["--run", "a.2", "--systems", "a"]):
+        with pytest.raises(UserError, match=r"b_c\.1 was made with train\.arch other"):
+            start(*more)
+    # These have no line for it.
+    assert start("--report", "--systems", "a")[0] == 0 and commands(folder) == before
+
+
 def test_options_are_checked_before_anything_starts(start, folder, monkeypatch):
     checked = []
 

@@ -194,6 +194,15 @@ def test_epochs_count_when_their_length_is_known():
     assert found[5:] == pytest.approx([0.5 * (1 - n / 20) for n in range(6, 21)])
 
 
+def test_a_single_epoch_counts_from_its_beginning():
+    schedule = budgeted(max_epoch=1)
+    schedule.note_epoch(5)
+    assert epochs(schedule, [1]) == pytest.approx([0.4, 0.3, 0.2, 0.1, 0.0])
+    several = budgeted(max_epoch=4)
+    several.note_epoch(5)
+    assert epochs(several, [1]) == [0.5] * 5
+
+
 def test_a_resumed_epoch_does_not_change_its_length():
     schedule = budgeted(max_epoch=3)
     epochs(schedule, (1, 2), length=4)
@@ -219,6 +228,16 @@ def test_the_time_counts_over_interruptions(monkeypatch):
     assert resumed.step_update(2) == 0.25
     now[0] += 9000
     assert resumed.step_update(3) == 0.0
+
+
+def test_the_time_is_that_of_the_trainer():
+    """With --reset-meters, it does not count what came before."""
+    schedule = budgeted(stop_time_hours=1.0)
+    schedule.load_state_dict({**schedule.state_dict(), "seconds": 1800.0})
+    assert schedule.step_update(1) == pytest.approx(0.25, abs=0.01)
+    schedule.note_time(900.0)
+    assert schedule.step_update(2) == 0.375
+    assert schedule.state_dict()["seconds"] == 900.0
 
 
 def test_a_budget_is_needed():

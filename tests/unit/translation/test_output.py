@@ -7,6 +7,7 @@ from convs2s.translation.buffers import translate_in_buffers
 from convs2s.translation.options import EnsembleOptions
 from convs2s.translation.results import (
     alignment_lines,
+    cut_off_remark,
     is_reported,
     output_lines,
     report_line,
@@ -40,6 +41,12 @@ def test_report():
     assert report_line(long, 2) == "2\t3\t2\tlonger than the model allows: split\n"
 
 
+def test_the_limit_that_cuts_translations_off_is_named():
+    assert "give a larger --max-len-b than 200." in cut_off_remark(2, 200)
+    assert "give a larger --max-len-b than 200." in cut_off_remark(2, 200, "", 1023)
+    assert "allows no more than 19 tokens, so split long lines." in cut_off_remark(2, 200, "", 19)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -47,6 +54,12 @@ def test_report():
         (dict(beam=2, nbest=3), "--nbest is 3, but .* --beam 2"),
         (dict(max_tokens=0), "--max-tokens is 0"),
         (dict(batch_size=0), "--batch-size is 0"),
+        (
+            dict(autocast_dtype="bf16"),
+            "--autocast-dtype is bf16, but must be none, bfloat16 or float16",
+        ),
+        (dict(candidates_per_word=-1), "--candidates-per-word is -1, but .*give --lexicon"),
+        (dict(frequent_candidates=0), "--frequent-candidates is 0, but .*give --lexicon"),
     ],
 )
 def test_options_out_of_range(options, message):

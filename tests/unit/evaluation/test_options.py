@@ -1,0 +1,38 @@
+"""Options of ``convs2s evaluate`` that another one gives their meaning are refused without it."""
+
+import pytest
+
+from convs2s.cli import main
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (
+            "hyp --references ref --stem",
+            "--stem is an option of ROUGE, but --metrics is bleu,chrf,",
+        ),
+        (
+            "hyp --references ref --metrics wer --summary-bytes 75",
+            "--summary-bytes is an option of ROUGE, but --metrics is wer: give systems and --metr",
+        ),
+        (
+            "--links links --gold-links links --metrics rouge --stem",
+            "--stem is an option of ROUGE, but there are no systems",
+        ),
+        (
+            "hyp --references ref --translations out",
+            "--translations out is for the translations of checkpoints, but no system is one",
+        ),
+        (
+            "hyp --references ref --gold-from-one",
+            "--gold-from-one needs --gold-links FILE",
+        ),
+    ],
+)
+def test_options_without_a_meaning(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("hyp", "ref", "links"):
+        (tmp_path / name).write_text("0-0\n")
+    assert main(["evaluate", *arguments.split()]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
