@@ -1,6 +1,6 @@
 """Draw the figures of the pages: ``python docs/figures.py``.
 
-What each family sees, computes and keeps, and a chart of the published comparison. ``python
+What each family sees, computes and keeps, and charts of published comparisons. ``python
 docs/figures.py --check`` writes nothing, and fails if a figure is not current.
 """
 
@@ -67,54 +67,72 @@ def adl(name: str) -> str:
     return model.draw(resolve(hybrid.encoder, hybrid.decoder, settings), hybrid.words, LENGTH)
 
 
-def quality() -> str:
-    """BLEU over the speed of translation; the area of a circle is the number of parameters."""
-    comparison = results.finished("multi30k/compare.yaml", baseline=None)
-    test = comparison.tests[0]
+def step_of(spread: float, largest: int) -> float:
+    """The smallest round step that divides a spread into at most ``largest`` parts."""
+    steps = (digit * 10.0**power for power in range(-2, 6) for digit in (1, 2, 5))
+    return next(step for step in steps if spread / step <= largest)
+
+
+def quality(file: str, subject: str) -> str:
+    """Scores over the speed of translation, the best at the top.
+
+    The area of a circle is the number of parameters.
+
+    Args:
+        file: path of the experiment's file in ``examples``.
+        subject: what the systems do, for the title.
+    """
+    comparison = results.finished(file, baseline=None)
+    test, metric = comparison.tests[0], comparison.metric
     systems = [
         (
             summary.system.title,
             summary.speeds["sentences_per_second"]["median"],
-            statistics.mean(summary.scores(test, "bleu")),
+            statistics.mean(summary.scores(test, metric)),
             (summary.median("parameters_without_embeddings") or 0) / 1e6,
         )
         for summary in comparison.summaries
         if summary.speeds
     ]
-    systems.sort(key=lambda system: -system[2])
+    sign = -1 if metric == "wer" else 1
+    systems.sort(key=lambda system: -sign * system[2])
     drawing = Drawing()
-    left, top, width, height = 64, 40, 370, 340
-    low, high = (edge(system[2] for system in systems) for edge in (min, max))
-    low, high = math.floor(2 * low - 0.5) / 2, math.ceil(2 * high + 0.5) / 2
-    fastest = 50 * math.ceil(max(system[1] for system in systems) / 50 + 0.5)
+    left, top, width, height = 64, 40, 370, max(340, 38 * len(systems))
+    low, high = (edge(sign * system[2] for system in systems) for edge in (min, max))
+    step = step_of(high - low, 5)
+    low, high = step * math.floor(low / step - 0.25), step * math.ceil(high / step + 0.25)
+    fastest = max(system[1] for system in systems)
+    speed_step = step_of(fastest, 6)
+    fastest = speed_step * math.ceil(fastest / speed_step + 0.5)
 
-    def at(speed: float, bleu: float) -> tuple[float, float]:
+    def at(speed: float, score: float) -> tuple[float, float]:
         x = left + width * speed / fastest
-        return x, top + height * (high - bleu) / (high - low)
+        return x, top + height * (high - sign * score) / (high - low)
 
-    for step in range(int(2 * (high - low)) + 1):
-        _, y = at(0, low + step / 2)
+    for count in range(round((high - low) / step) + 1):
+        score = sign * (low + step * count)
+        _, y = at(0, score)
         drawing.line((left, y), (left + width, y), kind="grid")
-        drawing.text(left - 8, y + 4, f"{low + step / 2:.1f}", "small", "end")
-    for speed in range(0, fastest + 1, 50):
-        x, y = at(speed, low)
+        drawing.text(left - 8, y + 4, f"{score:.1f}", "small", "end")
+    for count in range(round(fastest / speed_step) + 1):
+        x, y = left + width * count * speed_step / fastest, top + height
         drawing.line((x, top), (x, y), kind="grid")
-        drawing.text(x, y + 16, str(speed), "small", "middle")
-    drawing.text(left, 22, "BLEU, test set", "bold")
+        drawing.text(x, y + 16, f"{count * speed_step:.0f}", "small", "middle")
+    drawing.text(left, 22, f"{metric.upper()}, test set", "bold")
     drawing.text(left + width / 2, top + height + 36, "sentences/s, beam 5", "bold", "middle")
     labels = left + width + 40
     drawing.text(labels, 22, "system, parameters without embeddings", "bold")
     y = float(top)
-    for title, speed, bleu, millions in systems:
-        x, center = at(speed, bleu)
+    for title, speed, score, millions in systems:
+        x, center = at(speed, score)
         drawing.line((x, center), (labels - 14, y + 10), (labels - 4, y + 10), kind="frame")
         drawing.circle(x, center, 6 * math.sqrt(millions), "box far")
         drawing.text(labels, y + 8, title)
-        drawing.text(labels, y + 22, f"{bleu:.2f}, {speed:.0f}/s, {millions:.2f} M", "small quiet")
+        drawing.text(labels, y + 22, f"{score:.2f}, {speed:,.0f}/s, {millions:.2f} M", "small quiet")
         y += 38
     longest = max(len(title) for title, *_ in systems)
     size = labels + longest * CHARACTER + 16, top + height + 54
-    return drawing.svg(*size, "Quality, speed and size of the systems on Multi30k")
+    return drawing.svg(*size, f"Quality, speed and size of the systems {subject}")
 
 
 FIGURES: dict[str, Callable[[], str]] = {
@@ -127,7 +145,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     **{name: partial(adl, name) for name in HYBRIDS},
     "adl_training.svg": training_figures.adl,
     "adl_step.svg": step_figures.adl,
-    "quality.svg": quality,
+    "quality.svg": partial(quality, "multi30k/compare.yaml", "on Multi30k"),
     "hybrids.svg": hybrids.figure,
 }
 

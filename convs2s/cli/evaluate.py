@@ -191,6 +191,8 @@ def _check(args: argparse.Namespace) -> None:
                     f"{option} is an option of ROUGE, but {found}: give systems and --metrics "
                     f"rouge, or omit {option}."
                 )
+    if args.min_words is not None and not args.systems:
+        raise UserError("--min-words counts short outputs of systems, but there are none: omit it.")
 
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:

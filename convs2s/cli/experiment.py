@@ -26,7 +26,13 @@ OF_RUNS = (
 ).split()
 # Options that a job of Slurm, or a single run, has no use for, or that choose something else.
 OF_ONE_MACHINE = "report dry_run list only jobs speed".split()
-OF_SEVERAL_RUNS = "jobs speed".split()
+# Option -> those that it leaves nothing to do for.
+MEANINGLESS = {
+    "only": "jobs speed".split(),
+    "report": ["comet"],
+    "list": "comet tracker".split(),
+    "dry_run": ["tracker"],
+}
 
 
 class _PrintSchema(argparse.Action):
@@ -120,13 +126,15 @@ def _check_parts(args: argparse.Namespace) -> None:
     if args.launcher == "local" and args.slurm:
         raise UserError(f"--slurm {' '.join(args.slurm)} needs --launcher slurm.")
     without = {"--launcher slurm": OF_ONE_MACHINE} if args.launcher == "slurm" else {}
-    if args.only is not None:
-        without["--run"] = OF_SEVERAL_RUNS
+    without |= {_flag(name): names for name, names in MEANINGLESS.items() if getattr(args, name)}
     for option, names in without.items():
         for name in names:
             if args.jobs > 1 if name == "jobs" else getattr(args, name):
-                flag = "--run" if name == "only" else option_name(name)
-                raise UserError(f"{flag} has no meaning with {option}: omit one of them.")
+                raise UserError(f"{_flag(name)} has no meaning with {option}: omit one of them.")
+
+
+def _flag(name: str) -> str:
+    return "--run" if name == "only" else option_name(name)
 
 
 def _command(args: argparse.Namespace) -> list[str]:

@@ -235,17 +235,17 @@ class Adaptive:
                 diverged.
             diverged: those that diverged.
         """
+        found = {each["trial"]: each["trial_options"] for each in (*ranked, *diverged)}
         # Others that may run at the same time are chosen first.
-        running: dict[int, Options] = {}
         for number in range(self.last_known(trial) + 1, trial + 1):
             known = self.last_known(number)
-            running[number] = self._ask(
+            found[number] = self._ask(
                 number,
                 [each["trial_options"] for each in ranked if each["trial"] <= known],
                 [each["trial_options"] for each in diverged if each["trial"] <= known],
-                [*running.values()],
+                [found[other] for other in range(known + 1, number)],
             )
-        return running[trial]
+        return found[trial]
 
     def _ask(
         self,

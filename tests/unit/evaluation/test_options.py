@@ -28,6 +28,10 @@ from convs2s.cli import main
             "hyp --references ref --gold-from-one",
             "--gold-from-one needs --gold-links FILE",
         ),
+        (
+            "--links links --gold-links links --min-words 3",
+            "--min-words counts short outputs of systems, but there are none",
+        ),
     ],
 )
 def test_options_without_a_meaning(arguments, message, tmp_path, monkeypatch, capsys):

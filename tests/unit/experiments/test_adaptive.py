@@ -77,6 +77,30 @@ def test_a_stopped_search_goes_on_as_it_would_have(start, adaptive):
     assert trained(adaptive) == ["a.trial7", "a.trial8", "a.2"]
 
 
+@pytest.mark.parametrize("parallel", [2, 3])
+def test_trials_that_run_at_the_same_time_are_known(parallel, monkeypatch):
+    """Each trial is chosen again before those after it; it must come out as it did."""
+    space = Space.of({"lr": {"from": 0.001, "to": 0.1, "log": True}, "dropout": [0.1, 0.2]})
+    search = Adaptive(space, number=12, seed=3, parallel=parallel)
+    found = dict(enumerate(space.draws(FIRST_TRIALS, 3), 1))
+    again = {}
+    ask = Adaptive._ask
+
+    def record(self, trial, *arguments):
+        again[trial] = ask(self, trial, *arguments)
+        return again[trial]
+
+    monkeypatch.setattr(Adaptive, "_ask", record)
+    for trial in range(FIRST_TRIALS + 1, 13):
+        known = range(1, search.last_known(trial) + 1)
+        done = [{"trial": number, "trial_options": found[number]} for number in known]
+        diverged = [result for result in done if result["trial"] == 2]
+        ranked = [result for result in done if result["trial"] != 2]
+        ranked.sort(key=lambda result: result["trial_options"]["lr"])
+        found[trial] = search.choose(trial, ranked, diverged)
+        assert again == {number: found[number] for number in again}
+
+
 def test_more_trials(start, adaptive):
     start("--systems", "a", "--seeds", 2)
     before = options(adaptive)
