@@ -128,7 +128,8 @@ def quality(file: str, subject: str) -> str:
         drawing.line((x, center), (labels - 14, y + 10), (labels - 4, y + 10), kind="frame")
         drawing.circle(x, center, 6 * math.sqrt(millions), "box far")
         drawing.text(labels, y + 8, title)
-        drawing.text(labels, y + 22, f"{score:.2f}, {speed:,.0f}/s, {millions:.2f} M", "small quiet")
+        figures = f"{score:.2f}, {speed:,.0f}/s, {millions:.2f} M"
+        drawing.text(labels, y + 22, figures, "small quiet")
         y += 38
     longest = max(len(title) for title, *_ in systems)
     size = labels + longest * CHARACTER + 16, top + height + 54
