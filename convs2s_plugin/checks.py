@@ -18,6 +18,7 @@ from convs2s.checkpoints.folders import split_names
 from convs2s.common.errors import UserError, nearest
 from convs2s.experiments.values import RESERVED_IN_TRAINING
 from convs2s.nn.uninitialized import without_memory
+from convs2s.translation.options import CANDIDATE_SIZES, EnsembleOptions
 
 from .compat.messages import user_message
 from .loading import dictionary_of_size
@@ -114,6 +115,9 @@ def _build(args: Namespace, folder: Path, joined: bool) -> None:
             if each.type in (int, float, str) and getattr(args, each.name, 0) is None:
                 option, chosen = each.name.replace("_", "-"), getattr(args, kind)
                 raise UserError(f"there is no --{option}, which {kind} {chosen} needs")
+    if getattr(args, "lexicon", None) is not None:
+        # Its candidates, which would be refused without it, are not checked either.
+        vars(args).update({name: getattr(EnsembleOptions, name) for name in CANDIDATE_SIZES})
     vars(args).update({name: None for name in NOT_CHECKED if hasattr(args, name)})
     names = [f"dict.{language}.txt" for language in (args.source_lang, args.target_lang)]
     if not all((Path(split_names(args.data)[0]) / name).exists() for name in names):

@@ -15,6 +15,8 @@ MAX_TOKENS, MAX_BEAM_TOKENS = 4000, 10_000
 AUTOCAST_DTYPES = ("none", "bfloat16", "float16")
 # Values of --engine.
 TORCH, CTRANSLATE2 = ENGINES = ("torch", "ctranslate2")
+# Sizes of the candidate vocabulary, which a lexicon gives.
+CANDIDATE_SIZES = ("candidates_per_word", "frequent_candidates")
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def check_candidates(options: Any) -> None:
     Raises:
         UserError: if one is given without a lexicon.
     """
-    for name in ("candidates_per_word", "frequent_candidates"):
+    for name in CANDIDATE_SIZES:
         value = getattr(options, name)
         if options.lexicon is None and value != getattr(EnsembleOptions, name):
             raise UserError(
