@@ -83,7 +83,7 @@ def quality(file: str, subject: str) -> str:
         subject: what the systems do, for the title.
     """
     comparison = results.finished(file, baseline=None)
-    test, metric = comparison.tests[0], comparison.metric
+    test, metric = comparison.tests[0], comparison.experiment.metric
     systems = [
         (
             summary.system.title,

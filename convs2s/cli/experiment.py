@@ -31,7 +31,6 @@ MEANINGLESS = {
     "only": "jobs speed".split(),
     "report": ["comet"],
     "list": "comet tracker".split(),
-    "dry_run": ["tracker"],
 }
 
 

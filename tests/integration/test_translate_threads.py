@@ -131,7 +131,6 @@ def test_all_methods_of_a_model_of_the_hub(names, precision):
         for name, options in {
             "repetitions": dict(no_repeat_ngram_size=2),
             "diverse": dict(diverse_beam_groups=2, diverse_beam_strength=0.5),
-            "unknown words": dict(replace_unk=""),
         }.items()
     }
     translate = {

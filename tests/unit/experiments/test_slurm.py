@@ -127,7 +127,6 @@ def test_what_sbatch_refuses_is_a_sentence(start, cluster, capsys, monkeypatch):
         (["--run", "a.1", "--jobs", 2], "--jobs has no meaning with --run"),
         (["--run", "a.1", "--speed"], "--speed has no meaning with --run"),
         (["--list", "--tracker", "wandb"], "--tracker has no meaning with --list"),
-        (["--dry-run", "--tracker", "wandb"], "--tracker has no meaning with --dry-run"),
         (["--report", "--comet", __file__], "--comet has no meaning with --report"),
         (["--launcher", "slurm", "--slurm", "time"], "--slurm has 'time': give KEY=VALUE"),
         (["--launcher", "slurm", "--slurm", "partitoin=a"], r"did you mean 'partition'"),
