@@ -7,7 +7,7 @@ docs/figures.py --check`` writes nothing, and fails if a figure is not current.
 import math
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,9 @@ from docs import fields, hybrids, results, step_figures, training_figures  # noq
 from docs.generated import write_or_check  # noqa: E402
 
 LENGTH = 30
+# Between two charts, and the title of the axis with the speed of translation.
+GAP = 48
+TRANSLATION = "sentences/s, beam 5"
 
 
 class Hybrid(NamedTuple):
@@ -67,27 +70,61 @@ def adl(name: str) -> str:
     return model.draw(resolve(hybrid.encoder, hybrid.decoder, settings), hybrid.words, LENGTH)
 
 
+class Scale(NamedTuple):
+    """A horizontal axis, from zero if the smallest value is less than half of the largest.
+
+    Attributes:
+        begin, width: where the axis begins, and how long it is.
+        first, step, parts: the value at its begin, that between marks, and the number of those.
+    """
+
+    begin: float
+    width: float
+    first: float
+    step: float
+    parts: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], begin: float, width: float) -> "Scale":
+        """The axis for some values."""
+        low, high = min(values), max(values)
+        low = 0.0 if 2 * low < high else low
+        step = step_of(high - low, 6)
+        first = max(0.0, step * math.floor(low / step - 0.25))
+        return cls(begin, width, first, step, math.ceil((high - first) / step + 0.5))
+
+    @property
+    def marks(self) -> list[float]:
+        """The values at the marks."""
+        return [self.first + self.step * count for count in range(self.parts + 1)]
+
+    def at(self, value: float) -> float:
+        """Where a value is."""
+        return self.begin + self.width * (value - self.first) / (self.step * self.parts)
+
+
 def step_of(spread: float, largest: int) -> float:
     """The smallest round step that divides a spread into at most ``largest`` parts."""
     steps = (digit * 10.0**power for power in range(-2, 6) for digit in (1, 2, 5))
     return next(step for step in steps if spread / step <= largest)
 
 
-def quality(file: str, subject: str) -> str:
-    """Scores over the speed of translation, the best at the top.
+def quality(file: str, subject: str, axes: dict[str, str]) -> str:
+    """Scores over speeds, one chart for each speed, the best score at the top.
 
     The area of a circle is the number of parameters.
 
     Args:
         file: path of the experiment's file in ``examples``.
         subject: what the systems do, for the title.
+        axes: name of a speed -> title of its axis.
     """
     comparison = results.finished(file, baseline=None)
     test, metric = comparison.tests[0], comparison.experiment.metric
     systems = [
         (
             summary.system.title,
-            summary.speeds["sentences_per_second"]["median"],
+            [summary.speeds[key]["median"] for key in axes],
             statistics.mean(summary.scores(test, metric)),
             (summary.median("parameters_without_embeddings") or 0) / 1e6,
         )
@@ -101,35 +138,41 @@ def quality(file: str, subject: str) -> str:
     low, high = (edge(sign * system[2] for system in systems) for edge in (min, max))
     step = step_of(high - low, 5)
     low, high = step * math.floor(low / step - 0.25), step * math.ceil(high / step + 0.25)
-    fastest = max(system[1] for system in systems)
-    speed_step = step_of(fastest, 6)
-    fastest = speed_step * math.ceil(fastest / speed_step + 0.5)
+    right = left + len(axes) * (width + GAP) - GAP
+    labels = right + 40
 
-    def at(speed: float, score: float) -> tuple[float, float]:
-        x = left + width * speed / fastest
-        return x, top + height * (high - sign * score) / (high - low)
+    def height_of(score: float) -> float:
+        return top + height * (high - sign * score) / (high - low)
 
     for count in range(round((high - low) / step) + 1):
         score = sign * (low + step * count)
-        _, y = at(0, score)
-        drawing.line((left, y), (left + width, y), kind="grid")
+        y = height_of(score)
+        drawing.line((left, y), (right, y), kind="grid")
         drawing.text(left - 8, y + 4, f"{score:.1f}", "small", "end")
-    for count in range(round(fastest / speed_step) + 1):
-        x, y = left + width * count * speed_step / fastest, top + height
-        drawing.line((x, top), (x, y), kind="grid")
-        drawing.text(x, y + 16, f"{count * speed_step:.0f}", "small", "middle")
+    places = []
+    for number, title in enumerate(axes.values()):
+        begin = left + number * (width + GAP)
+        speeds = [system[1][number] for system in systems]
+        scale = Scale.of(speeds, begin, width)
+        for speed in scale.marks:
+            x, y = scale.at(speed), top + height
+            drawing.line((x, top), (x, y), kind="grid")
+            drawing.text(x, y + 16, f"{speed:,.0f}", "small", "middle")
+        drawing.text(begin + width / 2, top + height + 36, title, "bold", "middle")
+        places.append([scale.at(speed) for speed in speeds])
     drawing.text(left, 22, f"{metric.upper()}, test set", "bold")
-    drawing.text(left + width / 2, top + height + 36, "sentences/s, beam 5", "bold", "middle")
-    labels = left + width + 40
     drawing.text(labels, 22, "system, parameters without embeddings", "bold")
     y = float(top)
-    for title, speed, score, millions in systems:
-        x, center = at(speed, score)
-        drawing.line((x, center), (labels - 14, y + 10), (labels - 4, y + 10), kind="frame")
-        drawing.circle(x, center, 6 * math.sqrt(millions), "box far")
+    for row, (title, speeds, score, millions) in enumerate(systems):
+        center = height_of(score)
+        drawing.line(
+            (places[-1][row], center), (labels - 14, y + 10), (labels - 4, y + 10), kind="frame"
+        )
+        for place in places:
+            drawing.circle(place[row], center, 6 * math.sqrt(millions), "box far")
         drawing.text(labels, y + 8, title)
-        figures = f"{score:.2f}, {speed:,.0f}/s, {millions:.2f} M"
-        drawing.text(labels, y + 22, figures, "small quiet")
+        figures = ", ".join(f"{speed:,.0f}/s" for speed in speeds)
+        drawing.text(labels, y + 22, f"{score:.2f}, {figures}, {millions:.2f} M", "small quiet")
         y += 38
     longest = max(len(title) for title, *_ in systems)
     size = labels + longest * CHARACTER + 16, top + height + 54
@@ -146,7 +189,15 @@ FIGURES: dict[str, Callable[[], str]] = {
     **{name: partial(adl, name) for name in HYBRIDS},
     "adl_training.svg": training_figures.adl,
     "adl_step.svg": step_figures.adl,
-    "quality.svg": partial(quality, "multi30k/compare.yaml", "on Multi30k"),
+    "quality.svg": partial(
+        quality, "multi30k/compare.yaml", "on Multi30k", {"sentences_per_second": TRANSLATION}
+    ),
+    "hybrids_speed.svg": partial(
+        quality,
+        hybrids.FILE,
+        "on pronunciation",
+        {"sentences_per_second": TRANSLATION, "tokens_per_second": "training, tokens/s"},
+    ),
     "hybrids.svg": hybrids.figure,
 }
 
