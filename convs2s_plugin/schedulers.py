@@ -217,9 +217,8 @@ class Budgeted(FairseqLRScheduler):
         return self.optimizer.get_lr()
 
     def note_epoch(self, updates: int) -> None:
-        """Note the number of updates in an epoch before it begins."""
-        if self.cfg.max_epoch == 1:
-            self.updates_per_epoch = updates
+        """Note the number of updates of the only epoch, before it begins."""
+        self.updates_per_epoch = updates
 
     def note_time(self, seconds: float) -> None:
         """Note how long training has taken, with what came before an interruption.

@@ -1,5 +1,6 @@
 """Carry out one run: train, average, translate, score. Measure the speeds of finished runs."""
 
+import os
 import re
 import shutil
 import statistics
@@ -381,7 +382,8 @@ def last_checkpoints(folder: Path, run: Run) -> list[Path]:
     missing = [f"{number:,}" for number in numbers if number not in numbered]
     if missing:
         # Without its fixes, fairseq saves no checkpoint of an interval that ends with an epoch.
-        fixed = "" if unless_set(FIXES) else " with CONVS2S_COMPAT=all"
+        is_fixed = FIXES.items() <= (os.environ | unless_set(FIXES)).items()
+        fixed = "" if is_fixed else " with CONVS2S_COMPAT=all"
         raise UserError(
             f"{folder} has no checkpoint after {' and '.join(missing)} updates, which is part of "
             f"the average of {run.system.place} ({averaging.checkpoints} checkpoints, one every "

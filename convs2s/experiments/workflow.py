@@ -226,6 +226,7 @@ class _Experiment:
 
     def dry_run(self) -> int:
         """Check the options, and print all commands that would run."""
+        self.check_results(self.others)
         self.check(self.selected)
         self.prepare(self.selected)
         for run in self.selected:
@@ -310,6 +311,7 @@ class _Experiment:
         from .slurm import read_options, submit
 
         options = read_options(self.request.slurm)
+        self.check_results(self.others)
         self.check(self.selected)
         submit(self.selected, self.finished_runs(), job, self.out, options)
 
@@ -358,6 +360,14 @@ class _Experiment:
             return False
         self.place.check(completed)
         return True
+
+    def is_outdated(self, run: Run) -> bool:
+        """Whether a run started with other settings, or was made from runs that had some."""
+        try:
+            self.has_its_settings(run)
+        except UserError:
+            return True
+        return False
 
     def check_results(self, runs: Iterable[Run]) -> None:
         """Check the settings of those runs that are finished, and so enter the tables.
@@ -410,6 +420,10 @@ class _Experiment:
         found = {
             name: read_result(folder / name / "result.json", experiment.metric) for name in names
         }
+        for run in self.runs:
+            # What it was made from may have been trained again since this command began.
+            if run.used and found.get(run.name) is not None and self.is_outdated(run):
+                found[run.name] = None
         results = [result for result in found.values() if result is not None]
         chosen = {*self.reported}
         missing = [run for run in self.selected if run.system.name in chosen]

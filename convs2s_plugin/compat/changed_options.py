@@ -189,6 +189,9 @@ def _loss(cfg: Any, defaults: dict[str, Any] = LOSS_OPTIONS) -> dict[str, Any]:
         defaults: names of options, and values of those that the criterion does not have.
     """
     values = {name: getattr(cfg.criterion, name, None) for name in defaults}
+    if not values.get("simcut_weight"):
+        # It has no effect.
+        values.pop("simcut_p", None)
     return {name: defaults[name] if value is None else value for name, value in values.items()}
 
 

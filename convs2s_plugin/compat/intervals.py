@@ -29,7 +29,7 @@ def save_checkpoint(
     """
     kept = cfg.save_interval_updates > 0 and cfg.keep_interval_updates > 0
     if kept and epoch_itr.end_of_epoch():
-        # It comes first: a run that is killed now continues from before, and saves it again.
+        # It comes first: a run that is killed between the two continues from the checkpoint before.
         alone = copy.deepcopy(cfg)
         alone.no_last_checkpoints = True
         alone.keep_best_checkpoints = alone.keep_last_epochs = -1

@@ -84,13 +84,13 @@ def listen(listener) -> None:
 
 
 def note_epoch(cfg: Any, trainer: Any, epoch_itr: Any) -> None:
-    """Tell a scheduler that depends on it how many updates the next epoch has.
+    """Tell a scheduler that depends on it how many updates the only epoch has.
 
     Args:
         cfg, trainer, epoch_itr: as fairseq's ``train`` gets them.
     """
     scheduler, frequencies = trainer.lr_scheduler, cfg.optimization.update_freq
-    if hasattr(scheduler, "note_epoch"):
+    if cfg.optimization.max_epoch == 1 and hasattr(scheduler, "note_epoch"):
         frequency = frequencies[min(epoch_itr.next_epoch_idx, len(frequencies)) - 1]
         scheduler.note_epoch(math.ceil(len(epoch_itr) / frequency))
 

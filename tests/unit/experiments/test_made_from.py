@@ -59,6 +59,12 @@ def test_a_run_of_models_that_were_trained_again_is_refused(start, folder, runs)
     change(folder, "updates: 5", "updates: 6")
     for number in (1, 2):
         shutil.rmtree(runs / f"b_c.{number}")
+    # The tables have none of them as soon as it was trained again.
+    assert start("--systems", "b, c")[0] == 0
+    table = json.loads((folder / "words_out/results.json").read_text())["results"]
+    assert {row["system"] for row in table} == {"a", "b, c", "d"}
+    for number in (1, 2):
+        shutil.rmtree(runs / f"b_c.{number}")
     code, printed = start()
     message = "The run {} was made from {} with updates 5, but now it is 6: choose another folder"
     assert code == 1 and results(folder)["b_c.1"]["updates"] == 6
@@ -66,7 +72,7 @@ def test_a_run_of_models_that_were_trained_again_is_refused(start, folder, runs)
         used = "b_c.2" if name == "e.2" else "b_c.1"
         assert f"{name} failed: {message.format(name, used)}" in printed
     # Nothing starts, and no table has them.
-    for more in ((), ("--report",), ("--systems", "d")):
+    for more in ((), ("--report",), ("--systems", "d"), ("--systems", "d", "--dry-run")):
         with pytest.raises(UserError, match=message.format(r"(e|f)\.\d", r"b_c\.\d")):
             start(*more)
     assert start("--systems", "a", "--report")[0] == 0
