@@ -228,6 +228,7 @@ def num_updates(path: str) -> int | None:
     Returns:
         The number, or None if the file is damaged or is not such a checkpoint.
     """
+    allow_plain_data()
     try:
         check_packed(path)
         # Weights are not read.

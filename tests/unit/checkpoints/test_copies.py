@@ -1,5 +1,9 @@
 """Copies of checkpoints to translate with have nothing that only training needs."""
 
+import subprocess
+import sys
+from argparse import Namespace
+
 import pytest
 import torch
 
@@ -25,3 +29,15 @@ def test_a_copy_has_no_exponential_averages(name, tmp_path):
     save_checkpoint({**content, "extra_state": {"epoch": 3, **averages}}, path)
     copy = COPIES[name](path, folder)
     assert copy["extra_state"] == {"epoch": 3} and copy["last_optimizer_state"] is None
+
+
+def test_updates_of_a_checkpoint_of_fconv_in_a_new_process(tmp_path):
+    """Its options are a ``Namespace``, which torch knows only once it is allowed."""
+    path = tmp_path / "checkpoint_1_7.pt"
+    content = {"cfg": {"model": Namespace(arch="fconv")}, "model": {}}
+    content |= {"extra_state": {"train_iterator": {}}, "optimizer_history": [{"num_updates": 7}]}
+    torch.save(content, path)
+    code = "from convs2s.checkpoints.folders import saved_checkpoints; from pathlib import Path; "
+    code += f"print(saved_checkpoints(Path({str(tmp_path)!r})))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "{'checkpoint_1_7.pt': 7}"
