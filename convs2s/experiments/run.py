@@ -360,10 +360,15 @@ def last_checkpoints(folder: Path, run: Run) -> list[Path]:
         folder: the folder of the checkpoints.
         run: the training run.
     Raises:
-        UserError: if a checkpoint of an interval is missing.
+        UserError: if a checkpoint of an interval is missing, or the last one cannot be read.
     """
     averaging, saved = run.system.average, saved_checkpoints(folder)
-    total = saved.pop(LAST, max(saved.values(), default=0))
+    if LAST not in saved:
+        raise UserError(
+            f"{folder / LAST} is damaged, or no training run can continue from it: remove "
+            f"{folder.parent} to train the run again."
+        )
+    total = saved.pop(LAST)
     interval, count = averaging.interval(run.updates), averaging.checkpoints - 1
     # An interval may end with an epoch: earlier versions saved only the checkpoint of the epoch.
     pattern = r"checkpoint\d+\.pt" if interval is None else r"checkpoint(_\d+_)?\d+\.pt"

@@ -78,6 +78,13 @@ def test_an_average_has_the_checkpoints_of_its_intervals(
     assert [path.name for path in run.last_checkpoints(tmp_path, training)] == expected
 
 
+def test_a_last_checkpoint_that_cannot_be_read_is_no_average(tmp_path):
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"damaged")
+    training = Run(System(name="a", average=Averaging(3)), 1, 8, {})
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt is damaged.*remove .* to train"):
+        run.last_checkpoints(tmp_path, training)
+
+
 def test_a_training_continues_that_of_another_system(start, folder):
     """Run 1 of e has no run of b with its seed; the trials of e continue it, too."""
     change(
