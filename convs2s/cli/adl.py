@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pattern",
         metavar="PATTERN",
         help="Megatron's symbols such as M-M*-, a JSON list of Hugging Face's layer_types, or a "
-        "file with one of them or with a config.json",
+        "file with one of them or with a config.json; -- goes before symbols that begin with -",
     )
     text = "encoder, or decoder with attention to the source (default: %(default)s)"
     imported.add_argument("--side", choices=(ENCODER, DECODER), default=ENCODER, help=text)
@@ -165,6 +165,8 @@ def _verify(args: argparse.Namespace) -> int:
             raise UserError("--side is for a single definition, but there are two: omit it.")
         if args.encoder in ARCHITECTURES:
             raise UserError(f"{args.encoder} names both sides of a model: omit --side.")
+        if args.side == ENCODER and args.input_feeding:
+            raise UserError("--input-feeding is an option of decoders: omit it, or omit --side.")
         other = OTHER_SIDE[args.side]
         sides = (args.encoder, other) if args.side == ENCODER else (other, args.encoder)
         args.encoder, args.decoder = sides

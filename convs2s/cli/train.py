@@ -4,7 +4,9 @@ import argparse
 import math
 import shlex
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from ..checkpoints.folders import CHECKPOINTS
 from ..common.errors import UserError, nearest
@@ -12,10 +14,11 @@ from ..common.installation import missing_fairseq
 from ..experiments.training.request import Request, in_lines, read_data
 from ..experiments.training.run import LOG, check_command, train
 from ..models import FAMILIES, family_of
-from ..models.adl.language.resolve import resolve
-from ..models.adl.language.spec import Settings
+from ..models.adl.options import AdlOptions
+from ..models.options import kind_of
 from ..text.preparation import DATA
 from .arguments import AtLeast, add_flag, add_folder
+from .plugin import use_user_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,13 +92,10 @@ def _request(args: argparse.Namespace) -> Request:
         raise UserError("--minutes and --epochs both end training: give one of them.")
     if args.adl is not None and args.arch is not None:
         raise UserError("--adl defines a model, and --arch names one: give one of them.")
-    if args.adl is not None:
-        encoder, decoder = args.adl
-        resolve(encoder, decoder, Settings())
     _check_architecture(args.arch, args.forwarded)
     data = read_data(args.data)
     beside = data.folder.parent if data.folder.name == DATA else data.folder
-    return Request(
+    request = Request(
         data,
         args.save_dir or beside / CHECKPOINTS,
         args.arch,
@@ -104,6 +104,30 @@ def _request(args: argparse.Namespace) -> Request:
         args.minutes,
         tuple(args.forwarded),
     )
+    if args.adl is not None:
+        _check_definitions(request)
+    return request
+
+
+def _check_definitions(request: Request) -> None:
+    """Check definitions in ADL with the sizes and the dialect of the model, and the user's layers.
+
+    Raises:
+        UserError: if a definition is wrong.
+    """
+    given = request.settings
+    use_user_dir(given.get("user-dir"))
+    values: dict[str, Any] = {}
+    for each in fields(AdlOptions):
+        text = given.get(each.name.replace("_", "-"))
+        if text is not None:
+            kind = kind_of(each.type)
+            try:
+                values[each.name] = text == "True" if kind is bool else kind(text)
+            except ValueError:
+                # fairseq-train says what is wrong.
+                return
+    AdlOptions(**values).resolve()
 
 
 def _check_architecture(arch: str | None, forwarded: list[str]) -> None:

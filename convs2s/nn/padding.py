@@ -49,7 +49,7 @@ class PaddingOrder(NamedTuple):
             all sentences have the number of the last token.
         """
         columns = torch.arange(self.num_columns, device=self.lengths.device)
-        return columns.clamp(max=self.longest - 1), self.longest
+        return columns.clamp(max=max(0, self.longest - 1)), self.longest
 
 
 def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:

@@ -8,8 +8,9 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model_architecture
 from omegaconf import II, OmegaConf
 
+from convs2s.common.errors import UserError
 from convs2s.models import FAMILIES, add_architectures
-from convs2s.models.adl.language.parser import parse
+from convs2s.models.adl.language.parser import MAX_LENGTH, parse
 from convs2s.models.adl.language.tree import write
 from convs2s.models.adl.options import DEFINITIONS
 from convs2s.models.options import Architecture, NetworkOptions, checked_values, kind_of
@@ -107,6 +108,8 @@ def keep_definitions(cfg: Any) -> None:
 
     Args:
         cfg: a model's options; a definition may be missing.
+    Raises:
+        UserError: if a definition is longer than the parser allows with the text of its files.
     """
     saved = cfg._get_parent() if OmegaConf.is_config(cfg) else None
     if saved is None or "model" not in saved:
@@ -114,4 +117,11 @@ def keep_definitions(cfg: Any) -> None:
     for name, option in DEFINITIONS.items():
         text = getattr(cfg, name, None)
         if text and "@" in text:
-            saved.model[name] = write(parse(text, option))
+            whole = write(parse(text, option))
+            if len(whole) > MAX_LENGTH:
+                raise UserError(
+                    f"With the files that it includes, {option} has {len(whole):,} characters, "
+                    f"more than the {MAX_LENGTH:,} that a checkpoint can hold: define a chain that "
+                    "is used several times with 'let'."
+                )
+            saved.model[name] = whole

@@ -19,6 +19,7 @@ from tests.support.commands import (
     refused,
     run,
     train,
+    train_arguments,
     validation_losses,
 )
 from tests.support.doc_blocks import DOCS, blocks
@@ -50,6 +51,17 @@ def test_the_checkpoint_holds_the_definition_itself(hybrid):
     model = torch.load(hybrid, weights_only=True)["cfg"]["model"]
     assert model["encoder_adl"] == ENCODER
     assert model["decoder_adl"] == DECODER
+
+
+def test_a_definition_that_a_checkpoint_cannot_hold(corpus, tmp_path):
+    """A file may be as long as a definition, but not two of them together."""
+    (tmp_path / "half.adl").write_text("->".join(["res(id)"] * 1200))
+    definition = f"pos -> @{tmp_path}/half.adl -> @{tmp_path}/half.adl"
+    sides = ("--encoder-adl", definition, "--decoder-adl", "mlp_att")
+    arguments = train_arguments(corpus, tmp_path, "--max-update", "1", *sides, options=TRAINING)
+    said = refused(run("train", *arguments))
+    assert "With the files that it includes, --encoder-adl has 26,4" in said
+    assert not list(tmp_path.glob("*.pt"))
 
 
 def test_translating_with_alignments_and_candidates(hybrid, corpus, tmp_path):

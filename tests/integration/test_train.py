@@ -14,6 +14,18 @@ from convs2s.checkpoints.files import load_checkpoint
 from convs2s.common.locks import lock_folder, locked_file, release
 from tests.support.commands import TINY, assert_same_weights, run, server
 
+LAYER = """
+from torch import nn
+from convs2s.models.adl import POSITION, register_layer
+
+@register_layer("mine", "nothing", reach=POSITION)
+class Mine(nn.Module):
+    def __init__(self, spec):
+        super().__init__()
+
+    def forward(self, x, context):
+        return x
+"""
 # Without "--arch", which is an option of the command.
 OPTIONS = (*TINY[2:], "--batch-size", "8", "--cpu", "--num-workers", "0")
 
@@ -114,6 +126,29 @@ def test_adl(corpus, tmp_path):
     train(corpus / "bin", "--save-dir", tmp_path, "--epochs", "1", *adl, *sizes)
     options = load_checkpoint(str(tmp_path / "average.pt"))["cfg"]["model"]
     assert options["encoder_adl"] == adl[1] and options["model_dim"] == 32
+
+
+@pytest.mark.parametrize(
+    "definitions, options",
+    [
+        # The recipe for little data has 128 channels.
+        (("res_nd(bi(ssru(64))) -> norm", "res_nd(ssru) -> mlp_att"), ()),
+        (("cnn(512,3,relu)", "mh_dot_att"), ("--adl-dialect", "sockeye")),
+        (("pos -> mine", "mlp_att"), ("--user-dir", "{tmp_path}/own_layers")),
+    ],
+)
+def test_definitions_are_checked_as_they_are_trained(corpus, tmp_path, definitions, options):
+    package = tmp_path / "own_layers"
+    package.mkdir()
+    (package / "__init__.py").write_text(LAYER)
+    options = [option.format(tmp_path=tmp_path) for option in options]
+    folder = ("--save-dir", tmp_path / "new", "--print")
+    done = train(corpus / "bin", *folder, "--adl", *definitions, *options, start=command)
+    assert "--encoder-adl" in done.stdout
+    if options[:1] != ["--user-dir"]:
+        other = ("--model-dim", "64") if not options else ("--adl-dialect", "paper")
+        done = train(corpus / "bin", *folder, "--adl", *definitions, *other, code=2)
+        assert "--encoder-adl, line 1, column " in done.stderr
 
 
 @pytest.mark.parametrize(

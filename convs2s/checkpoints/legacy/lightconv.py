@@ -149,6 +149,9 @@ def _convert_side(side: str, weights: _Weights, options: argparse.Namespace) -> 
     for number in range(len(numbers)):
         name = f"{side}.layers.{number}"
         norms = (f"{name}.layer_norm1", f"{name}.layer_norm2")
+        # The released models have them in a list.
+        if weights.has(f"{name}.layer_norms.0.weight"):
+            norms = (f"{name}.layer_norms.0", f"{name}.layer_norms.1")
         if side == "decoder":
             norms = (f"{name}.conv_layer_norm", f"{name}.final_layer_norm")
         parts = [(norms[0], _add_convolution), (norms[1], _add_feed_forward)]

@@ -61,10 +61,15 @@ def _field_dict(reach: Reach) -> dict[str, int | None]:
     return {"left": left, "right": right}
 
 
-def _layer_dict(spec: LayerSpec, length: int, own_weights: bool = True) -> dict[str, Any]:
+def _layer_dict(
+    spec: LayerSpec, length: int, own_weights: bool = True, is_reversed: bool = False
+) -> dict[str, Any]:
     total = figures([spec], length, own_weights)
     own = own_weights and spec.owns_weights
     where = spec.place.error("")
+    left, right = receptive_field([spec])
+    # The second chain of a bi reads from right to left.
+    directions = [is_reversed != (spec.name == "bi" and n == 1) for n in range(len(spec.chains))]
     return {
         "name": spec.name,
         "arguments": spec.arguments,
@@ -72,11 +77,14 @@ def _layer_dict(spec: LayerSpec, length: int, own_weights: bool = True) -> dict[
         "width": spec.width,
         "parameters": total.parameters,
         "multiply_adds": total.multiply_adds,
-        "receptive_field": _field_dict(receptive_field([spec])),
+        "receptive_field": _field_dict(Reach(right, left) if is_reversed else Reach(left, right)),
         "line": where.line,
         "column": where.column,
         "lets": [use.name for use in spec.lets],
-        "chains": [[_layer_dict(part, length, own) for part in chain] for chain in spec.chains],
+        "chains": [
+            [_layer_dict(part, length, own, direction) for part in chain]
+            for chain, direction in zip(spec.chains, directions)
+        ],
     }
 
 

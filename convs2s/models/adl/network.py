@@ -198,8 +198,15 @@ def build_output(options: AdlOptions, spec: ModelSpec, target_matrix: nn.Embeddi
 
 @torch.no_grad()
 def scale_weights_(layers: nn.Module, gain: float) -> None:
-    """Multiply the initial weights of layers by a factor; biases and vectors stay."""
-    if gain != 1.0:
-        for parameter in layers.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(gain)
+    """Multiply the initial weights of linear maps by a factor, those of recurrent networks too.
+
+    Biases stay, and so does what else a layer learns: decays, vectors of positions, the weights of
+    a convolution that treats each channel separately.
+    """
+    if gain == 1.0:
+        return
+    for module in layers.modules():
+        if isinstance(module, nn.Linear | nn.RNNBase):
+            for parameter in module.parameters(recurse=False):
+                if parameter.dim() > 1:
+                    parameter.mul_(gain)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .figures import Figures, figures, sequential_parts, stack_receptive_field
@@ -41,6 +41,12 @@ class Part:
         yield depth, self
         for part in self.parts:
             yield from part.walk(depth + 1)
+
+    def reversed(self) -> "Part":
+        """The same from right to left."""
+        left, right = self.reach or POSITION
+        parts = tuple(part.reversed() for part in self.parts)
+        return replace(self, reach=Reach(right, left), parts=parts)
 
     @property
     def field(self) -> str:
@@ -250,6 +256,8 @@ class _Builder:
                 )
                 for text, chain, inside in zip(labels, layer.chains, chains)
             )
+            if layer.name == "bi":
+                parts = (parts[0], parts[1].reversed())
         return Part(
             label(layer),
             figures([layer], self.length, own_weights),

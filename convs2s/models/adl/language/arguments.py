@@ -64,6 +64,19 @@ class Real:
 
 
 @dataclass(frozen=True)
+class Probability:
+    """The probability of dropping something: a number of at least 0 and below 1."""
+
+    def parse(self, value: Value) -> float:
+        if isinstance(value, Number) and 0 <= value.value < 1:
+            return float(value.value)
+        raise LayerError(f"must be {self}, found {excerpt(write(value))}")
+
+    def __str__(self) -> str:
+        return "a number of at least 0 and below 1"
+
+
+@dataclass(frozen=True)
 class Choice:
     """One of several names."""
 
@@ -123,7 +136,7 @@ class LetName:
         return "the name of a 'let'"
 
 
-Kind = Integer | Real | Choice | Flag | SubChain | LetName
+Kind = Integer | Real | Probability | Choice | Flag | SubChain | LetName
 
 
 @dataclass(frozen=True)
@@ -226,9 +239,14 @@ def bind(call: Call, arguments: Sequence[Argument]) -> dict[str, tuple[Item, ...
     return bound
 
 
-def parse_item(call: Call, argument: Argument, item: Item) -> Any:
+def parse_item(call: Call, argument: Argument, item: Item, declared: Sequence[Argument]) -> Any:
     """The value of a written argument of a layer.
 
+    Args:
+        call: the layer as written.
+        argument: the argument.
+        item: what was written for it.
+        declared: all arguments of the layer, one of which may have been meant.
     Raises:
         TextError: if the value is not allowed.
     """
@@ -236,6 +254,10 @@ def parse_item(call: Call, argument: Argument, item: Item) -> Any:
         return argument.kind.parse(item.value)
     except LayerError as error:
         message = f"'{call.name}': '{argument.name}' {error.message}"
+        text = write(item.value)
+        for other in declared:
+            if item.name is None and isinstance(other.kind, Choice) and text in other.kind.names:
+                message += f" (did you mean '{other.name}={text}'?)"
         raise item.place.error(message) from None
 
 

@@ -107,7 +107,9 @@ class _Parser(TokenParser):
     def let(self) -> None:
         self.take()
         place, name = self.here, self.token
-        if self.kind != "name" or name in RESERVED:
+        if name in RESERVED:
+            raise place.error(f"'{name}' has its own meaning in ADL: choose another name")
+        if self.kind != "name":
             raise self.unexpected("a name for the chain after 'let'")
         self.take()
         if not self.accept("="):
@@ -115,8 +117,9 @@ class _Parser(TokenParser):
         let = Let(name, self.chain(), place)
         if not self.accept(";"):
             raise self.unexpected("'->' or ';' after the chain of a 'let'")
-        # A file that is included twice defines its names twice.
-        if self.lets.setdefault(name, let) != let:
+        # A file that is included twice defines its names twice, in the same places.
+        known = self.lets.setdefault(name, let)
+        if known.place[:2] != place[:2] or known != let:
             raise place.error(f"{excerpt(name)} is already defined: choose another name")
 
     def chain(self) -> Chain:
@@ -145,7 +148,8 @@ class _Parser(TokenParser):
             while not self.accept(")"):
                 items.append(self.item())
                 if self.token != ")" and not self.accept(","):
-                    raise self.unclosed(opened, "'->', ',' or ')'")
+                    more = "'->', " if isinstance(items[-1].value, tuple) else ""
+                    raise self.unclosed(opened, f"{more}',' or ')'")
             self.depth -= 1
         return (Call(name, tuple(items), place),)
 
@@ -207,8 +211,8 @@ class _Parser(TokenParser):
         while not chains or (name == "cycle" and self.accept(",")):
             if len(chains) == count:
                 raise self.here.error(
-                    f"'cycle' has {count} copies in all, so it never reaches this chain: "
-                    "give it a larger number"
+                    f"'cycle' has {count} cop{'ies' if count > 1 else 'y'} in all, so it never "
+                    "reaches this chain: give it a larger number"
                 )
             chains.append(self.chain())
         if name == "cycle" and len(chains) == 1 and self.token == ")":
@@ -221,6 +225,8 @@ class _Parser(TokenParser):
     def included(self) -> Chain:
         place, name = self.here, self.take()[1:].strip('"')
         self.descend(place)
+        if not name:
+            raise place.error("'@' needs the name of a file, as in '@encoder.adl'")
         if len(name) > _MAX_FILE_NAME:
             raise place.error(f"the name of a file has more than {_MAX_FILE_NAME} characters")
         folder = os.path.dirname(self.files[-1]) if self.files else "."

@@ -84,6 +84,11 @@ def definition_of_pattern(text: str, side: str, source: str = "PATTERN") -> str:
         raise UserError(
             f"{source} has {len(kinds)} layers, more than the {MAX_ADL_LAYERS} of a side."
         )
+    if side == DECODER and not any(kind.mixer for kind in kinds):
+        raise UserError(
+            f"{source} has no layer that combines positions, and a decoder attends to the source "
+            "after such layers: its output could not depend on the source."
+        )
     chains = {kind.name: _chain(kind, side, config) for kind in kinds}
     names = {name: f"{name}_block" if name in entries() else name for name in chains}
     lines = [f"let {names[name]} = {chain};" for name, chain in chains.items()]
@@ -97,12 +102,11 @@ def definition_of_pattern(text: str, side: str, source: str = "PATTERN") -> str:
 
 def _read_symbols(text: str, source: str) -> list[_Kind]:
     """The kinds of layers of a string of symbols."""
-    end = len(text.rstrip())
-    start = len(text) - len(text.lstrip())
+    positions = [position for position, symbol in enumerate(text) if not symbol.isspace()]
     known = ", ".join(f"{symbol} ({kind.name})" for symbol, kind in SYMBOLS.items())
-    if start >= end:
+    if not positions:
         raise TextError(f"the pattern is empty: symbols are {known}", text, 0, source)
-    for position in range(start, end):
+    for position in positions:
         if text[position] not in SYMBOLS:
             experts = ", which means a mixture of experts" if text[position] == "E" else ""
             raise TextError(
@@ -114,7 +118,7 @@ def _read_symbols(text: str, source: str) -> list[_Kind]:
             )
         if why := _unavailable(SYMBOLS[text[position]], {}):
             raise TextError(why, text, position, source)
-    return [SYMBOLS[symbol] for symbol in text[start:end]]
+    return [SYMBOLS[text[position]] for position in positions]
 
 
 def _read_json(text: str, source: str) -> tuple[list[_Kind], dict[str, Any]]:
@@ -133,8 +137,15 @@ def _read_json(text: str, source: str) -> tuple[list[_Kind], dict[str, Any]]:
     given = [key for key in KEYS if content.get(key) is not None]
     if len(given) != 1:
         found = f"both {' and '.join(given)}" if given else "none"
+        inner = [
+            name
+            for name, part in content.items()
+            if isinstance(part, dict) and any(part.get(key) is not None for key in KEYS)
+        ]
+        hint = f"; {inner[0]} has: give this part alone" if inner and not given else ""
         raise UserError(
-            f"{source} must have one of {', '.join(KEYS)}, which hold a pattern, and has {found}."
+            f"{source} must have one of {', '.join(KEYS)}, which hold a pattern, and has {found}"
+            f"{hint}."
         )
     for key in EXPERTS:
         if content.get(key):

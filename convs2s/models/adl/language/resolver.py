@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ....common.errors import nearest
 from ....common.limits import MAX_ADL_LAYERS, MAX_WIDTH
 from ....common.lines import excerpt
-from .arguments import Argument, LayerError, SubChain, bind, default_of, parse_item
+from .arguments import Argument, Integer, LayerError, SubChain, bind, default_of, parse_item
+from .layers.common import ACTIVATIONS, input_parts
 from .parser import MAX_DEPTH
 from .registry import UNBOUNDED, LayerType, Macro, entries, why_unsupported
 from .spec import LayerSpec, LetUse, Settings, StackSpec
@@ -35,17 +36,30 @@ class _Shared(NamedTuple):
 
 
 class _Arguments(dict[str, Any]):
-    """Given arguments by name; a default is computed when it is first needed."""
+    """Given arguments by name; a default is computed when it is first needed.
+
+    Args:
+        declared: all arguments.
+        checks: whether a default must be in the range of its argument.
+    """
 
     spec: LayerSpec
 
-    def __init__(self, declared: Sequence[Argument]):
+    def __init__(self, declared: Sequence[Argument], checks: bool):
         super().__init__()
         self.declared = {argument.name: argument for argument in declared}
+        self.checks = checks
 
     def __missing__(self, name: str) -> Any:
-        self[name] = default_of(self.declared[name], self.spec)
-        return self[name]
+        value, kind = default_of(self.declared[name], self.spec), self.declared[name].kind
+        if self.checks and isinstance(kind, Integer) and isinstance(value, int):
+            if not kind.low <= value <= kind.high:
+                raise self.spec.place.error(
+                    f"'{self.spec.name}': '{name}' would be {value} here, but must be {kind}: "
+                    "choose a number"
+                )
+        self[name] = value
+        return value
 
 
 class Resolver:
@@ -229,11 +243,13 @@ class Resolver:
     def layer(self, call: Call, width: int, index: int | None) -> list[LayerSpec]:
         """The specification of a layer, or of all layers of a macro."""
         entry = self.entry(call)
-        items = {
-            name: tuple(_replace_index(item, index) for item in given)
-            for name, given in bind(call, entry.arguments).items()
-        }
-        arguments = _Arguments(entry.arguments)
+        of_chains = {a.name for a in entry.arguments if isinstance(a.kind, SubChain)}
+        items = bind(call, entry.arguments)
+        for name, given in items.items():
+            numbered = tuple(_replace_index(item, index) for item in given)
+            # An error should show a chain as it was written.
+            items[name] = given if name in of_chains else numbered
+        arguments = _Arguments(entry.arguments, self.checks)
         spec = LayerSpec(
             call.name,
             self.side,
@@ -245,10 +261,11 @@ class Resolver:
             items=items,
         )
         arguments.spec = spec
-        scalars = [a for a in entry.arguments if not isinstance(a.kind, SubChain)]
+        scalars = [a for a in entry.arguments if a.name not in of_chains]
         chains: list[Chain] = []
         for argument in entry.arguments:
-            values = [parse_item(call, argument, item) for item in items.get(argument.name, ())]
+            given = items.get(argument.name, ())
+            values = [parse_item(call, argument, item, entry.arguments) for item in given]
             if argument not in scalars:
                 chains += values
             elif values:
@@ -275,6 +292,12 @@ class Resolver:
         entry = entries().get(call.name)
         if entry is None:
             why = why_unsupported(call.name)
+            if not why and call.name in ACTIVATIONS:
+                layer = "ff(v={})" if input_parts(call.name) > 1 else "act({})"
+                why = (
+                    f"there is no layer '{call.name}', a non-linearity (did you mean "
+                    f"'{layer.format(call.name)}'?)"
+                )
             known = (*entries(), *self.numbers, "cycle")
             raise call.place.error(why or unknown_layer(call.name, known))
         return entry

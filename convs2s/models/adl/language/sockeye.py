@@ -167,7 +167,7 @@ def _translate_layer(call: Call, settings: Settings) -> Chain:
             translated = _translate_chain(inner, settings) if isinstance(inner, tuple) else inner
             items.append(Item(None, translated, item.place))
         elif how is _Special.NO_BIAS:
-            no_bias = parse_item(call, Argument(name, Flag()), item)
+            no_bias = parse_item(call, Argument(name, Flag()), item, declared)
             items.append(make_item("bias", not no_bias, item.place))
         elif how is _Special.EMBEDDING_WIDTH:
             why = "positions are as wide as --model-dim"

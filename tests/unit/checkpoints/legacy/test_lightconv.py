@@ -97,7 +97,7 @@ def test_the_same_outputs(name):
 
 
 def test_the_layout_of_2019():
-    """One matrix for the projections of attention, another name for the output layer."""
+    """One matrix for the projections of attention, other names for norms and the output layer."""
     model, options = fairseq_model()
     weights = model.state_dict()
     for layer in range(2):
@@ -105,6 +105,9 @@ def test_the_layout_of_2019():
         for kind in ("weight", "bias"):
             parts = [weights.pop(f"{name}.{part}_proj.{kind}") for part in "qkv"]
             weights[f"{name}.in_proj_{kind}"] = torch.cat(parts)
+            for norm in (1, 2):
+                weight = weights.pop(f"encoder.layers.{layer}.layer_norm{norm}.{kind}")
+                weights[f"encoder.layers.{layer}.layer_norms.{norm - 1}.{kind}"] = weight
     weights["decoder.embed_out"] = weights.pop("decoder.output_projection.weight")
     weights["encoder.embed_positions._float_tensor"] = torch.zeros(1)
     assert_same({"args": options, "model": weights}, model)

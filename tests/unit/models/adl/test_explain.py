@@ -304,6 +304,26 @@ def test_sentences(texts, feeding, sentences):
         assert sentence in text
 
 
+def test_the_second_chain_of_a_bi_sees_what_is_to_its_right():
+    spec = resolve("bi(cnn(padding=causal) -> bi(ssru))", "mlp_att", SETTINGS)
+    rows = [line.split("  ") for line in as_text(spec, 100, 10).splitlines()]
+    fields = [
+        next(cell.strip() for cell in row[1:] if " to " in cell or "all" in cell)
+        for row in rows
+        if any(cell.startswith(("cnn", "ssru")) for cell in row)
+    ]
+    assert fields == [
+        *("-2 to 0", "all earlier", "0 to all later"),
+        *("0 to +2", "0 to all later", "all earlier"),
+    ]
+    (bi,) = as_dict(spec, 100, 10)["encoder"]["layers"]
+    convolutions = [chain[0]["receptive_field"] for chain in bi["chains"]]
+    assert convolutions == [{"left": 2, "right": 0}, {"left": 0, "right": 2}]
+    inner = [[c[0]["receptive_field"] for c in chain[1]["chains"]] for chain in bi["chains"]]
+    past, future = {"left": None, "right": 0}, {"left": 0, "right": None}
+    assert inner == [[past, future], [future, past]]
+
+
 def test_the_table_sums_up():
     spec = resolve(
         "pos -> repeat(3, res_nd(cnn) -> res_nd(ffl)) -> norm",

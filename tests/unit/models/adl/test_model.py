@@ -13,7 +13,7 @@ from convs2s.models.adl.figures import figures
 from convs2s.models.adl.layers.chains import build_layer
 from convs2s.models.interface import Vocabularies
 from tests.support.adl_random import random_definition
-from tests.support.batches import random_batch
+from tests.support.batches import PAD, random_batch
 from tests.support.checks import (
     assert_causal,
     assert_incremental_decoding_is_the_full_pass,
@@ -126,6 +126,33 @@ def test_initial_weights_and_their_gain():
         doubled.encoder.layers[1].chain[1].queries_keys_values.weight, 2 * weight
     )
     torch.testing.assert_close(doubled.decoder.embed.words.weight, wide.decoder.embed.words.weight)
+
+
+def test_the_gain_is_for_linear_maps():
+    """Decays, vectors of positions and convolutions of single channels are as without it."""
+    text = "learn_pos -> ema -> mamba2 -> light_conv -> mega_self_att -> rnn -> cnn"
+    options = dict(arch="adl", encoder_adl=text, decoder_adl="mlp_att")
+    plain, scaled = (
+        dict(tiny_adl(**options, init_gain=gain).encoder.layers.named_parameters())
+        for gain in (1.0, 0.5)
+    )
+    changed = {name for name in plain if not torch.equal(scaled[name], plain[name])}
+    assert changed == {
+        *("2.projections.weight", "2.output.weight"),
+        *("4.values.weight", "4.gates.weight", "4.output.weight"),
+        *("5.network.weight_ih_l0", "5.network.weight_hh_l0", "6.linear.weight"),
+    }
+    assert all(torch.equal(scaled[name], 0.5 * plain[name]) for name in changed)
+
+
+@pytest.mark.parametrize(
+    "layer", ["mh_dot_self_att(pos=rope)", "learn_pos", "retention", "mh_dot_self_att(window=2)"]
+)
+def test_targets_without_a_token(layer):
+    model = tiny_adl(arch="adl", encoder_adl="pos", decoder_adl=f"{layer} -> mlp_att")
+    batch = random_batch([(3, 2)])["net_input"]
+    batch["prev_output_tokens"] = torch.full_like(batch["prev_output_tokens"], PAD)
+    assert outputs(model, batch)[0].isfinite().all()
 
 
 def test_forget_bias_and_orthogonal_recurrent_weights():

@@ -64,6 +64,14 @@ def test_states_after_few_positions(name, monkeypatch):
     assert faults(verify(options, options.resolve(), 9)) == []
 
 
+def test_a_layer_whose_heads_have_one_channel_of_keys():
+    """Its decays are those of heads, so its chunks are longer."""
+    options = AdlOptions(
+        encoder_adl="pos -> gla(h=4, d_k=4)", decoder_adl="dot_src_att", model_dim=16
+    )
+    assert faults(verify(options, options.resolve(), 9)) == []
+
+
 def test_a_layer_is_measured_with_every_choice():
     assert [*proofs.definitions("linear")] == [
         *("linear", "linear(d=2)", "linear(bias=true)", "linear(bias=false)")

@@ -136,8 +136,8 @@ def check_multi_head(spec: LayerSpec) -> None:
     if spec.arguments["pos"] == ROPE and size % 2:
         others = "" if spec.source_width is not None else ", or pos=alibi"
         raise LayerError(
-            f"pos=rope rotates pairs of channels, but {spec['d_p']} channels (d_p) of {spec['h']} "
-            f"heads (h) are {size} for each: choose an even number for each head{others}",
+            f"pos=rope rotates pairs of channels, but each of the {spec['h']} heads (h) has {size} "
+            f"of the {spec['d_p']} channels (d_p): choose an even number for each head{others}",
             "pos",
         )
 

@@ -1,10 +1,10 @@
 """Arguments that several layers share."""
 
 from .....common.limits import MAX_KERNEL_SIZE, MAX_WIDTH
-from ..arguments import Argument, Choice, Integer, Real, setting_default
+from ..arguments import Argument, Choice, Integer, Probability, setting_default
 from ..spec import LayerSpec
 
-PROBABILITY = Real(0, 1)
+PROBABILITY = Probability()
 DROPOUT = Argument(
     "dropout",
     PROBABILITY,

@@ -23,7 +23,7 @@ PADDING = Argument(
 
 
 def convolution_reach(spec: LayerSpec) -> Reach:
-    span = (spec["k"] - 1) * spec["dilation"]
+    span = (spec["k"] - 1) * spec.arguments.get("dilation", 1)
     left = span if spec["padding"] == "causal" else span // 2
     return Reach(left, span - left)
 

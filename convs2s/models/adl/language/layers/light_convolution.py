@@ -1,17 +1,11 @@
 """Lightweight and dynamic convolutions (Wu et al. 2019; beyond the paper)."""
 
 from ..arguments import LayerError
-from ..registry import Cost, Reach, declare
+from ..registry import Cost, declare
 from ..spec import LayerSpec
 from .attention import HEADS, WEIGHT_DROPOUT
 from .common import KERNEL
-from .convolution import PADDING
-
-
-def reach(spec: LayerSpec) -> Reach:
-    span = spec["k"] - 1
-    left = span if spec["padding"] == "causal" else span // 2
-    return Reach(left, span - left)
+from .convolution import PADDING, convolution_reach
 
 
 def check_heads(spec: LayerSpec) -> None:
@@ -37,7 +31,7 @@ declare(
     HEADS,
     PADDING,
     WEIGHT_DROPOUT,
-    reach=reach,
+    reach=convolution_reach,
     check=check_heads,
     cost=lambda spec: Cost(spec["k"] * spec.input_width),
     parameters=weights,
@@ -50,7 +44,7 @@ declare(
     HEADS,
     PADDING,
     WEIGHT_DROPOUT,
-    reach=reach,
+    reach=convolution_reach,
     check=check_heads,
     cost=lambda spec: Cost((weights(spec) + spec["k"]) * spec.input_width),
     parameters=lambda spec: weights(spec) * spec.input_width,

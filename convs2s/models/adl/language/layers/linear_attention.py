@@ -103,9 +103,13 @@ def retention_cost(spec: LayerSpec) -> Cost:
 
 def gla_cost(spec: LayerSpec) -> Cost:
     keys, values = spec["d_k"], spec["d_v"]
-    # Log decays are summed up, and squares of the values, as matrix products.
+    # Squares of the values are summed up as a matrix product.
     position = projections(spec) + gate_products(spec) + values
     state = 2 * keys * values // spec["h"]
+    if keys == spec["h"]:
+        # The decay of the only channel is that of the head.
+        return Cost(position, chunk=HEAD_CHUNK, chunk_pair=keys + values, state=state)
+    # Log decays are summed up as a matrix product.
     return Cost(position, chunk=CHANNEL_CHUNK, chunk_pair=2 * keys + values, state=state)
 
 

@@ -103,7 +103,7 @@ def test_the_blocks_of_an_encoder_are_those_of_the_pattern():
             "there is no symbol 'x'; symbols are M (mamba), * (attention), - (feed_forward)",
         ),
         ("*-E-", 3, "no symbol 'E', which means a mixture of experts"),
-        (" *-\n*", 4, "there is no symbol"),
+        (" *-\t+", 5, "there is no symbol '+'"),
         ("*-é", 3, "there is no symbol 'é'"),
         ("*" * 20000 + "a", 20001, "there is no symbol 'a'"),
         ("[1, 2", 6, "not valid JSON: Expecting ',' delimiter"),
@@ -131,6 +131,7 @@ FULL = '"layer_types": ["full_attention", "full_attention"]'
         ('["full_attention", 3]', "[1], counted from 0, is '3', but must be a name"),
         ('[["full_attention"]]', "[0], counted from 0, is '[\"full_attention\"]', but must be"),
         ("{}", "must have one of layer_types, block_types, hybrid_override_pattern"),
+        ('{"text_config": {"layer_types": []}}', "none; text_config has: give this part alone"),
         ('{"layer_types": null}', "which hold a pattern, and has none"),
         ('{"layer_types": ["x"], "block_types": ["y"]}', "has both layer_types and block_types"),
         ('{"layer_types": "full_attention"}', "layer_types must be a list of names, found"),
@@ -165,6 +166,15 @@ def test_refused_patterns(text, message):
         with pytest.raises(UserError) as error:
             definition_of_pattern(text, ENCODER, "PATTERN")
     assert message in str(error.value)
+
+
+def test_white_space_between_symbols():
+    assert definition_of_pattern(" *-\n *-\n", ENCODER) == definition_of_pattern("*-*-", ENCODER)
+
+
+def test_a_decoder_must_see_the_source():
+    with pytest.raises(UserError, match="PATTERN has no layer that combines positions"):
+        definition_of_pattern("---", DECODER)
 
 
 @pytest.mark.parametrize("size", [None, 0, -3, "8", 2.5, True])
