@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "validation text (default: pairs of the training text)"
     add_file(parser, "--valid", text, nargs="+")
     add_file(parser, "--test", "test text (default: pairs of the training text)", nargs="+")
-    add_folder(parser, "--out", "output folder", type=Path, required=True)
+    add_folder(parser, "--out", "output folder", required=True)
     text = "source language (default: from the file names)"
     parser.add_argument("--source-lang", metavar="LANGUAGE", help=text)
     text = "target language (default: from the file names)"
@@ -93,18 +93,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prepare the text, print the counts and the commands that follow."""
-    shard = _shard(args)
-    settings = _settings(args)
+    if not args.out:
+        raise UserError("--out is empty: give the name of a folder.")
+    out, shard, settings = Path(args.out), _shard(args), _settings(args)
     workers = args.workers or min(4, available_cores())
     try:
-        content = prepare(settings, args.out, workers, args.overwrite, args.num_shards, shard)
+        content = prepare(settings, out, workers, args.overwrite, args.num_shards, shard)
     except KeyboardInterrupt:
         print("Interrupted; the same command continues from here.", file=sys.stderr)
         return 130
     except WorkInterrupted as error:
         raise UserError(f"{error} The same command continues from here.") from error
     if content is not None:
-        _report(content, args.out)
+        _report(content, out)
     elif shard is not None:
         print(f"Shard {shard.number} of {shard.total} is done. When all are done, run the same")
         print("command without --shard-id.")
@@ -140,7 +141,8 @@ def _settings(args: argparse.Namespace) -> Settings:
     }
     languages = find_languages([*texts.values()], args.source_lang, args.target_lang)
     method = args.bpe or defaults.default_method(args.tokenizer, languages)
-    tokenizer = args.tokenizer or defaults.default_tokenizer(method)
+    tokenizer = defaults.default_tokenizer(method) if args.tokenizer is None else args.tokenizer
+    source, target = of_sides(tokenizer)
     length = defaults.default_length(tokenizer) if args.max_length is None else args.max_length
     return Settings(
         languages=languages,
@@ -150,7 +152,9 @@ def _settings(args: argparse.Namespace) -> Settings:
         size=args.bpe_size,
         joint=not args.separate,
         lowercase=args.lowercase,
-        limits=Limits(length, args.max_ratio, args.keep_duplicates, tokenizer == "none"),
+        limits=Limits(
+            length, args.max_ratio, args.keep_duplicates, (source == "none", target == "none")
+        ),
         sizes={"valid": args.valid_size, "test": args.test_size},
         dropout=args.bpe_dropout,
         segmentations=args.segmentations,

@@ -49,21 +49,24 @@ class Limits:
         length: most tokens on a side.
         ratio: largest ratio of the longer side's tokens to the shorter side's.
         duplicates: whether to keep pairs that occurred before.
-        unspaced: whether to count each character of a script without spaces as a token.
+        unspaced: for source and target, whether to count each character of a script without spaces
+            as a token.
     """
 
     length: int
     ratio: float
     duplicates: bool = False
-    unspaced: bool = False
+    unspaced: tuple[bool, bool] = (False, False)
 
 
 def fault(source: str, target: str, limits: Limits) -> str | None:
     """Why to drop a pair of tokenized lines, see ``REASONS``; None if it is within limits."""
     if not source or not target:
         return "empty"
-    count = unspaced_count if limits.unspaced else token_count
-    shorter, longer = sorted((count(source), count(target)))
+    shorter, longer = sorted(
+        unspaced_count(line) if unspaced else token_count(line)
+        for line, unspaced in zip((source, target), limits.unspaced)
+    )
     if longer > limits.length or _has_long_token(source) or _has_long_token(target):
         return "long"
     return "ratio" if longer > shorter * limits.ratio else None

@@ -15,6 +15,7 @@ from ..common.progress import show_progress
 from ..common.shards import WHOLE, Shard
 from . import texts
 from .binarize import SEGMENTATION, binarize
+from .learning import TooFewSubwords, count_words, learn_sentencepiece, learn_subword_nmt
 from .parts import (
     Counts,
     check_count,
@@ -26,8 +27,8 @@ from .parts import (
 )
 from .preparation import DATA, TEXT, TOKENS, write_record
 from .settings import SPLITS, Settings, coverage, default_size, dictionary_limit
+from .sources import Languages
 from .stages import Stages
-from .subwords import count_words, learn_sentencepiece, learn_subword_nmt
 from .texts import DECISIONS, Tokens
 
 # Files of models of sub-words.
@@ -37,6 +38,17 @@ LEARNING = "Learning sub-words"
 SAMPLED = "sampled"
 # Parts after which the counts of words are saved.
 SAVED = 50
+
+
+def model_files(method: str, joint: bool, languages: Languages) -> list[str | None]:
+    """The file of the sub-words of each language.
+
+    Args:
+        method, joint, languages: as in ``Settings``.
+    """
+    if method == "none":
+        return [None, None]
+    return [SUFFIXES[method] if joint else f"{each}.{SUFFIXES[method]}" for each in languages]
 
 
 @dataclass
@@ -167,33 +179,45 @@ class Pipeline:
         groups = [settings.languages] if settings.joint else [(one,) for one in settings.languages]
 
         def work(folder: Path) -> Counts:
+            sizes = [size]
             for name, languages in zip(dict.fromkeys(filter(None, models)), groups):
                 if settings.method == "subword_nmt":
                     learn_subword_nmt(self.count_words(languages), size, folder / name)
                 else:
-                    self.learn_sentencepiece(languages, size, folder / name)
-            return {}
+                    sizes.append(self.learn_sentencepiece(languages, size, folder / name))
+            return {"size": max(sizes)}
 
-        self.stages.run("learn", work)
-        return dictionary_limit(settings) if settings.method == "none" else size, models
+        # Earlier versions did not record the size, which was this one.
+        learned = self.stages.run("learn", work).get("size", size)
+        return dictionary_limit(settings) if settings.method == "none" else learned, models
 
-    def learn_sentencepiece(self, languages: Sequence[str], size: int, path: Path) -> None:
-        """Learn sub-words of these languages with sentencepiece."""
+    def learn_sentencepiece(self, languages: Sequence[str], size: int, path: Path) -> int:
+        """Learn sub-words of these languages with sentencepiece, and return their size.
+
+        It is larger than a default size that has no room for the characters of the text: these then
+        come in addition, as they do with the merges of subword_nmt.
+        """
         text, total = self.tokens("train"), self.pairs["train"] * len(languages)
-        parts = product(languages, range(len(text.sizes)))
-        lines = chain.from_iterable(starmap(text.lines, parts))
         share = coverage(self.settings.languages)
-        shown = show_progress(lines, "lines", LEARNING, total)
-        learn_sentencepiece(shown, size, path, share, total)
+
+        def learn(size: int) -> int:
+            parts = product(languages, range(len(text.sizes)))
+            lines = chain.from_iterable(starmap(text.lines, parts))
+            shown = show_progress(lines, "lines", LEARNING, total)
+            learn_sentencepiece(shown, size, path, share, total)
+            return size
+
+        try:
+            return learn(size)
+        except TooFewSubwords as error:
+            if self.settings.size is not None:
+                raise
+            return learn(size + error.least)
 
     @property
     def models(self) -> list[str | None]:
         """The file of the sub-words of each language."""
-        settings = self.settings
-        if settings.method == "none":
-            return [None, None]
-        name = SUFFIXES[settings.method]
-        return [name if settings.joint else f"{each}.{name}" for each in settings.languages]
+        return model_files(self.settings.method, self.settings.joint, self.settings.languages)
 
     def _model_files(self) -> list[Path | None]:
         return [self.work / "learn" / name if name else None for name in self.models]

@@ -173,6 +173,7 @@ def coverage(languages: Languages) -> float:
 
 def dictionary_limit(settings: Settings) -> int | None:
     """The most entries of a dictionary; None without a limit."""
-    if settings.method != "none" or set(of_sides(settings.tokenizer)) <= set(OF_CHARACTERS):
+    if settings.method != "none":
         return None
-    return settings.size or WORDS
+    only_characters = set(of_sides(settings.tokenizer)) <= set(OF_CHARACTERS)
+    return settings.size or (None if only_characters else WORDS)

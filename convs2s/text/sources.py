@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from ..common.compression import check_readable, without_compression
 from ..common.errors import UserError
 from ..common.lines import excerpt
+from ..common.plain_files import printable
 from ..common.text_files import (
     check_parallel,
     count_lines,
@@ -46,6 +47,8 @@ class ParallelText:
                 "with tab-separated values."
             )
         for path in self.paths:
+            if not path:
+                raise UserError(f"{self.option} has an empty file name: give the name of a file.")
             if not Path(path).exists():
                 raise UserError(f"There is no file {path} ({self.option}).")
             if Path(path).is_dir():
@@ -54,6 +57,12 @@ class ParallelText:
                 raise UserError(
                     f"{path} ({self.option}) is not a plain file, and could not be read more than "
                     "once: write its text to a file, and give that."
+                )
+            name = str(Path(path).resolve())
+            if name != printable(name):
+                raise UserError(
+                    f"{printable(name)} ({self.option}) is not a name in UTF-8, so it cannot be "
+                    "recorded: rename this file, or the folder that it is in."
                 )
             # Its suffix would be mistaken for a language.
             check_readable(path)
@@ -70,7 +79,7 @@ class ParallelText:
             size: number of lines in a part (None: all).
         Raises:
             UserError: if a file cannot be read, is not UTF-8, has fewer lines than the other, or
-                has a line without exactly one tab.
+                has a line without exactly one tab. An empty line is a pair of empty sentences.
         """
         numbers = [*parts]
         lines = [read_parts(path, numbers, size) for path in self.paths]
@@ -80,7 +89,7 @@ class ParallelText:
             if len(sides) == 2:
                 yield line, sides[1][1]
                 continue
-            columns = line.split("\t")
+            columns = line.split("\t") if line.strip(" ") else ["", ""]
             if len(columns) != 2:
                 raise line_error(
                     self.paths[0],
@@ -141,7 +150,7 @@ def find_languages(texts: list[ParallelText], source: str | None, target: str | 
     """
     first = texts[0]
     named = first.languages() or (None, None)
-    languages = (source or named[0], target or named[1])
+    languages = (named[0] if source is None else source, named[1] if target is None else target)
     for side, language in zip(("source", "target"), languages):
         if language is None:
             names = " and ".join(first.paths)

@@ -1,8 +1,7 @@
 """Sub-words: from tokens to sub-words separated by spaces, and back.
 
 ``none`` keeps the tokens, ``subword_nmt`` applies byte-pair encoding (Sennrich et al., 2016),
-``sentencepiece`` a unigram language model (Kudo, 2018). Their models are learned on tokenized text,
-with memory that does not grow with the text.
+``sentencepiece`` a unigram language model (Kudo, 2018).
 """
 
 import contextlib
@@ -11,14 +10,13 @@ import math
 import random
 import re
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..common.errors import UserError
 from ..common.lines import check_text
-from ..common.output_files import atomic_write
+from .cleaning import MAX_TOKEN_LENGTH
 from .symbols import (
     escape,
     escape_joints,
@@ -34,18 +32,12 @@ CACHED_WORDS = 100_000
 # What byte-pair encoding puts at the end of each sub-word of a word except the last.
 MARK = "@@"
 _JOINED = re.compile(rf"{MARK}( |$)")
-# Byte-pair encoding is learned on the most frequent words; rarer ones change no important merge.
-MAX_WORDS = 200_000
-# More words than this are never counted at a time: those that occurred once are dropped.
-MAX_COUNTED = 1_000_000
+# The time of byte-pair encoding grows with the square of the length of a word: longer ones are cut.
+_TOO_LONG = re.compile(rf"[^ ]{{{MAX_TOKEN_LENGTH}}}(?=[^ ])")
 # Versions of codes that subword-nmt can apply.
 CODES = ((0, 1), (0, 2))
-# Sentencepiece is learned on at most this many lines, spread over the text.
-MAX_SENTENCES = 2_000_000
 # Sampling chooses among this many of the best segmentations (Kudo 2018).
 SAMPLED = 64
-# A longer line, in bytes, is not used by sentencepiece (its own default).
-MAX_SENTENCE_BYTES = 4192
 
 
 class Subwords(Protocol):
@@ -96,16 +88,25 @@ class SubwordNmt:
         if len(self._bpe.cache) > CACHED_WORDS:
             # Not cleared: another thread may be about to look up a word in it.
             self._bpe.cache = {}
-        return _split_symbols(self._bpe.process_line(escape_joints(line)), MARK)
+        return self._split(line)
 
     def sample(self, line: str, strength: float, seed: int) -> str:
         # The package draws from Python's random generator, which others may use, too.
         state = random.getstate()
         random.seed(seed)
-        tokens = self._bpe.process_line(escape_joints(line), strength)
+        tokens = self._split(line, strength)
         random.setstate(state)
         # It also remembers words that it has split at random.
         self._bpe.cache = {}
+        return tokens
+
+    def _split(self, line: str, dropout: float = 0.0) -> str:
+        # The pieces of a word are joined as sub-words are.
+        line = escape_joints(line)
+        found = _TOO_LONG.finditer(line) if len(line) > MAX_TOKEN_LENGTH else ()
+        cuts = [0, *(each.end() for each in found), len(line)]
+        pieces = [line[start:end] for start, end in zip(cuts, cuts[1:])]
+        tokens = f"{MARK} ".join(self._bpe.process_line(piece, dropout) for piece in pieces)
         return _split_symbols(tokens, MARK)
 
     def decode(self, tokens: str) -> str:
@@ -228,81 +229,3 @@ def _opened(path: Path) -> Path:
     if not path.is_file():
         raise UserError(f"There is no file {path} with the model of sub-words.")
     return path
-
-
-def learn_subword_nmt(counts: Counter[str], size: int, path: Path) -> None:
-    """Learn byte-pair encoding with subword-nmt.
-
-    Args:
-        counts: counts of the words of tokenized text, see ``count_words``.
-        size: number of merges; fewer are learned if no pair occurs twice.
-        path: the codes to write.
-    """
-    from subword_nmt.learn_bpe import learn_bpe
-
-    words = io.StringIO("".join(f"{word} {n}\n" for word, n in counts.most_common(MAX_WORDS)))
-    if all(len(word) < 2 for word in counts):
-        raise UserError(
-            "All words of the training text have one character: there is nothing to split "
-            "(--bpe none)."
-        )
-    with atomic_write(str(path)) as file, contextlib.redirect_stderr(io.StringIO()):
-        learn_bpe(words, file, size, is_dict=True)
-
-
-def learn_sentencepiece(
-    text: Iterable[str], size: int, path: Path, coverage: float, lines: int
-) -> None:
-    """Learn a unigram model with sentencepiece.
-
-    Args:
-        text: lines of tokenized text.
-        size: size of the vocabulary; the model is smaller if the text has too few sub-words.
-        path: the model to write.
-        coverage: share of the characters to keep.
-        lines: number of the lines.
-    """
-    package = import_extra("sentencepiece", "--bpe sentencepiece")
-    step = -(-lines // MAX_SENTENCES)
-    sample = (line for number, line in enumerate(map(escape, text)) if number % step == 0)
-    model = io.BytesIO()
-    try:
-        package.SentencePieceTrainer.train(
-            sentence_iterator=sample,
-            model_writer=model,
-            vocab_size=size,
-            hard_vocab_limit=False,
-            character_coverage=coverage,
-            # The text is already normalized.
-            normalization_rule_name="identity",
-            max_sentence_length=MAX_SENTENCE_BYTES,
-            num_threads=1,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        reason = " ".join(str(error).split()).rpartition("] ")[2]
-        raise UserError(
-            f"sentencepiece cannot learn {size:,} sub-words on this text ({reason}): give another "
-            "--bpe-size."
-        ) from error
-    path.write_bytes(model.getvalue())
-
-
-def count_words(text: Iterable[str], counts: Counter[str] | None = None) -> Counter[str]:
-    """Count the words of more text; rare ones are dropped if they are more than ``MAX_COUNTED``.
-
-    Args:
-        text: lines of tokenized text.
-        counts: counts of the earlier text, to add to; None if there is none.
-    """
-    counts = Counter() if counts is None else counts
-    for line in map(escape, text):
-        # As subword-nmt does, which splits at no other white space.
-        counts.update(filter(None, escape_joints(line).split(" ")))
-        least, most = 2, MAX_COUNTED
-        while len(counts) > most:
-            # There must be room for many lines.
-            most = MAX_COUNTED * 9 // 10
-            counts = Counter({word: count for word, count in counts.items() if count >= least})
-            least += 1
-    return counts

@@ -68,7 +68,11 @@ def normalize(line: str, lowercase: bool = False) -> str:
     elif not line.isprintable():
         line = line.translate(_CHANGES)
     line = _SPACES.sub(" ", line).strip()
-    return line.lower() if lowercase else line
+    if lowercase:
+        line = line.lower()
+        # A letter may be composed in lower case only, as j with a caron is.
+        line = line if line.isascii() else unicodedata.normalize("NFC", line)
+    return line
 
 
 class Tokenizer(Protocol):

@@ -16,12 +16,13 @@ from ..common.shards import Shard
 from ..common.text_files import read_sentences
 from . import texts
 from .binarize import binarize
-from .pipeline import LEARNING, SUFFIXES, Pipeline
+from .learning import count_words, learn_subword_nmt
+from .parts import read_record
+from .pipeline import LEARNING, SUFFIXES, Pipeline, model_files
 from .preparation import DATA, FILE_NAME, TEXT, TOKENS, check_counts, read_content
 from .settings import Settings
 from .sources import Languages, PairWriter, read_pairs
 from .stages import FILE, check_settings
-from .subwords import count_words, learn_subword_nmt
 from .tokenizers import import_extra, of_sides
 
 WORK, CHECKPOINTS = "work", "checkpoints"
@@ -47,7 +48,8 @@ def prepare(
     Returns:
         The content of ``preparation.yaml``; None if shards have to work before there is one.
     Raises:
-        WorkInterrupted: if the disk is full or a process ends; what is done stays.
+        WorkInterrupted: if the disk is full, a process ends, or the system cannot read a file; what
+            is done stays.
         UserError: if the text or a setting is wrong, an earlier preparation had other settings, or
             a shard is missing.
     """
@@ -111,13 +113,8 @@ def _prepare(
         check_counts(earlier, path)
         return earlier
     work = out / WORK
-    if not (work / FILE).exists() and any(
-        each.name.partition(".")[0] != WORK for each in out.iterdir()
-    ):
-        raise UserError(
-            f"--out is {out}, which has files that `convs2s prepare` did not write: choose a new "
-            "folder."
-        )
+    if not (work / FILE).exists():
+        _check_others(out, set())
     if "moses" in of_sides(settings.tokenizer):
         import_extra("sacremoses", "--tokenizer moses")
     if settings.method == "sentencepiece":
@@ -137,7 +134,13 @@ def _prepare(
         return content
     except WorkInterrupted:
         raise
-    except UserError:
+    except UserError as error:
+        cause = error.__cause__
+        # Such as a share that is not there for a moment. Damaged files have errors without a number
+        # of the system. As long as nothing is done, the text may be a wrong one.
+        is_of_machine = isinstance(cause, OSError) and cause.errno is not None
+        if is_of_machine and any(path.name != FILE for path in work.iterdir()):
+            raise WorkInterrupted(str(error)) from error
         if shards is None:
             # The corrected text or setting is another preparation, which could not continue this
             # one.
@@ -212,18 +215,50 @@ def remove(out: Path) -> None:
     """Remove what an earlier call wrote, complete or not.
 
     Raises:
-        UserError: if models were trained on it.
+        UserError: if models were trained on it, or other files are beside it; then all stays.
     """
     if not (out / FILE_NAME).exists() and not (out / WORK / FILE).exists():
         return
-    if (out / CHECKPOINTS).exists():
+    trained = (path.parent for path in out.rglob("checkpoint*.pt"))
+    for folder in chain(filter(Path.exists, [out / CHECKPOINTS]), trained):
         raise UserError(
-            f"{out / CHECKPOINTS} has models for the dictionaries that --overwrite would replace: "
-            "move it away, or choose another folder with --out."
+            f"{folder} has models for the dictionaries that --overwrite would replace: move them "
+            "away, or choose another folder with --out."
         )
-    (out / FILE_NAME).unlink(missing_ok=True)
-    for name in (DATA, TOKENS, TEXT, WORK):
+    folders = (DATA, TOKENS, TEXT, WORK)
+    # A killed call may leave a file that is not complete.
+    files = (FILE_NAME, f"{FILE_NAME}.partial", *_models(out))
+    _check_others(out, {*folders, *files})
+    for name in files:
+        (out / name).unlink(missing_ok=True)
+    for name in folders:
         shutil.rmtree(out / name, ignore_errors=True)
-    for path in out.iterdir():
-        if path.name.endswith(tuple(SUFFIXES.values())):
-            path.unlink()
+
+
+def _models(out: Path) -> set[str]:
+    """The files of sub-words that an earlier call wrote; none if its records are damaged."""
+    with suppress(UserError):
+        return {*(read_content(out / FILE_NAME)["subwords"].get("files") or {}).values()}
+    with suppress(UserError, KeyError, TypeError):
+        settings = read_record(out / WORK / FILE)["settings"]
+        languages = settings["--source-lang"], settings["--target-lang"]
+        names = model_files(settings["--bpe"], not settings["--separate"], languages)
+        return {*filter(None, names)}
+    return set()
+
+
+def _check_others(out: Path, names: set[str]) -> None:
+    """Check that an output folder has no files of others.
+
+    Args:
+        out: the folder.
+        names: what may be there, besides the folder ``work`` and incomplete ones.
+    Raises:
+        UserError: if it has.
+    """
+    others = {path.name for path in out.iterdir() if path.name.partition(".")[0] != WORK} - names
+    if others:
+        raise UserError(
+            f"--out is {out}, which has files that `convs2s prepare` did not write, such as "
+            f"{min(others)}: move them away, or choose a new folder."
+        )

@@ -10,8 +10,9 @@ import pytest
 
 from convs2s.cli import main
 from convs2s.text.binarize import training_data
+from convs2s.text.learning import learn_subword_nmt
 from convs2s.text.preparation import Preparation
-from convs2s.text.subwords import learn_subword_nmt, make_sampler
+from convs2s.text.subwords import make_sampler
 from convs2s.text.vocabulary import Vocabulary
 from tests.support.commands import CRITERION, TASK, TINY, assert_same_weights, fairseq
 

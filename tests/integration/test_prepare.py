@@ -12,11 +12,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 import yaml
 
 from convs2s.cli import main
+from convs2s.common import text_files
 from convs2s.common.locks import lock_folder, release
 from convs2s.text import Preparation, pipeline, prepare_tokens, workflow
 from tests import ROOT
@@ -225,21 +227,29 @@ def test_duplicates_of_pairs_that_are_held_out_are_dropped(prepare, tmp_path):
 
 
 @NEEDS_FAIRSEQ
-@pytest.mark.parametrize("tokenizer, beam", [("none", ""), ("characters", "--beam 1 ")])
-def test_the_printed_commands_run(prepare, tmp_path, tokenizer, beam):
+@pytest.mark.parametrize(
+    "tokenizer, beam, language", [("none", "", "de"), ("characters", "--beam 1 ", "de-CH")]
+)
+def test_the_printed_commands_run(prepare, tmp_path, tokenizer, beam, language):
+    from fairseq.data.data_utils import infer_language_pair
+
     out = tmp_path / "my data"
-    options = ("--tokenizer", tokenizer, "--workers", "1")
+    options = ("--tokenizer", tokenizer, "--source-lang", language, "--workers", "1")
     train = write_pairs(tmp_path, "a", PAIRS)
     printed = prepare("--train", *train, "--out", out, *options)
     assert re.search(r"Train \(in about \d minutes? on these processors\)", printed)
+    # fairseq's own programs do not find a language with a hyphen; the page says so.
+    found = infer_language_pair(str(out / "data-bin"))
+    assert (found == [language, "en"]) == (language == "de")
     first, translate, evaluate = printed.splitlines()[-3:]
     done = server().bash(f"{first} {TRAINING}", tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert (out / "checkpoints" / "average.pt").is_file()
     assert f"{beam}--input FILE" in translate
-    text = shlex.quote(str(out / "text" / "test.de"))
-    done = server().bash(f"{translate.replace('FILE', text)} {SHORT}", tmp_path)
-    assert done.returncode == 0 and done.stdout.count("\n") == len(lines(out / "text" / "test.de"))
+    text = out / "text" / f"test.{language}"
+    command = translate.replace("FILE", shlex.quote(str(text)))
+    done = server().bash(f"{command} {SHORT}", tmp_path)
+    assert done.returncode == 0 and done.stdout.count("\n") == len(lines(text))
     done = server().bash(f"{evaluate} {SHORT}", tmp_path)
     # The model has hardly been trained.
     assert done.returncode == 0 and all("cut off" in line for line in done.stderr.splitlines())
@@ -373,6 +383,10 @@ def test_ctrl_c(prepare, tmp_path, monkeypatch):
         (("b.de", "b.en"), ("--bpe", "none", "--bpe-size", "4"), "--bpe-size is 4: .* at least 5"),
         (("b.de", "b.en"), ("--source-lang", "en"), "are in de and en, .* --source-lang is en"),
         (("b.de", "none.en"), (), "There is no file .*none.en"),
+        (("b.de", "b.en"), ("--tokenizer", ""), "--tokenizer is '', .*: choose none"),
+        (("b.de", "b.en"), ("--out", ""), "--out is empty: give the name of a folder"),
+        (("b.de", "b.en"), ("--source-lang", ""), "--source-lang is '': use only"),
+        (("b.de", "b.en"), ("--valid", ""), "--valid has an empty file name"),
     ],
 )
 def test_bad_input_leaves_nothing(prepare, tmp_path, monkeypatch, names, options, message):
@@ -414,6 +428,63 @@ def test_a_disk_that_is_full_at_the_end(prepare, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(workflow.texts, "clean", None)
         prepare(*arguments)
+
+
+def test_a_file_that_cannot_be_read_for_a_moment(prepare, tmp_path, monkeypatch):
+    """Nothing is removed once there is something, as there is when the lines are counted."""
+    arguments = ("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", tmp_path / "out", *NONE)
+    work, opened = tmp_path / "out" / "work", text_files.open_binary
+
+    def fail_after(name, path):
+        if (work / name).exists():
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return opened(path)
+
+    for name, continues in (("stages.json", False), ("lines.json", True), ("clean", True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(text_files, "open_binary", partial(fail_after, name))
+            message = prepare(*arguments, code=2)
+        assert "a.de cannot be read: Stale file handle." in message
+        assert ("The same command continues from here." in message) == continues
+        assert work.exists() == continues
+    with monkeypatch.context() as patch:
+        patch.setattr(workflow.Pipeline, "lines", json.loads((work / "lines.json").read_text()))
+        prepare(*arguments)
+    prepare("--train", *arguments[1:3], "--out", tmp_path / "other", *NONE)
+    assert data(tmp_path / "out") == data(tmp_path / "other")
+
+
+def write_chinese(folder, size):
+    """Pairs with two thousand Chinese characters, and the options that name them."""
+    numbers = random.Random(1)
+    characters = [chr(0x4E00 + number) for number in range(2000)]
+    pairs = {"".join(numbers.choices(characters, k=9)): source for source, _ in make_pairs(size)}
+    return ("--train", *write_pairs(folder, "a", pairs.items()), "--source-lang", "zh")
+
+
+@pytest.mark.parametrize("tokenizer", ["none", "none/none", "none/moses"])
+def test_characters_of_each_side_without_spaces_count(prepare, tmp_path, tokenizer):
+    if "moses" in tokenizer:
+        pytest.importorskip("sacremoses")
+    options = ("--tokenizer", tokenizer, "--bpe", "none", "--workers", "1")
+    prepare(*write_chinese(tmp_path, 100), "--out", tmp_path / "out", *options)
+    content = yaml.safe_load((tmp_path / "out" / "preparation.yaml").read_text(encoding="utf-8"))
+    assert sum(content["left_out"].values()) == 0 and content["read"]["train"] == 100
+
+
+def test_few_pairs_with_many_characters(prepare, tmp_path):
+    """A default size has room for sub-words beside the characters; a size that is given stays."""
+    pytest.importorskip("sentencepiece")
+    train, out = write_chinese(tmp_path, 3000), tmp_path / "out"
+    message = prepare(*train, "--out", out, "--bpe-size", 1900, "--workers", 1, code=2)
+    least = int(re.search(r"need 2,0\d\d: give --bpe-size (20\d\d) or more", message)[1])
+    for size, options in ((2000 + least, ()), (least, ("--bpe-size", least, "--overwrite"))):
+        prepare(*train, "--out", out, "--workers", 1, *options)
+        content = yaml.safe_load((out / "preparation.yaml").read_text(encoding="utf-8"))
+        assert content["subwords"]["size"] == size
+        assert content["settings"]["--bpe-size"] == (least if options else None)
+        model = Preparation.read(out).source.subwords
+        assert model.decode(model.encode("一丁 Hunde")) == "一丁 Hunde"
 
 
 @pytest.mark.parametrize("merges", [0, 20])
@@ -466,6 +537,47 @@ def test_folders_of_others_are_left_alone(prepare, tmp_path):
         assert "files that `convs2s prepare` did not write" in message
     assert "which is a file" in prepare("--train", *train, "--out", train[0], *NONE, code=2)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("old.codes.bpe", "did not write, such as old.codes.bpe: move them away"),
+        ("sentencepiece.model", "did not write, such as sentencepiece.model"),
+        ("models/checkpoint_last.pt", "models has models for the dictionaries"),
+        ("data-bin/models/checkpoint1.pt", "models has models for the dictionaries"),
+        ("checkpoint_best.pt", "out has models for the dictionaries"),
+    ],
+)
+def test_overwriting_removes_nothing_of_others(prepare, tmp_path, name, message):
+    out, options = tmp_path / "out", (*NONE, "--bpe-size", 20, "--separate")
+    train = write_pairs(tmp_path, "a", PAIRS)
+    prepare("--train", *train, "--out", out, *options)
+    (out / name).parent.mkdir(parents=True, exist_ok=True)
+    (out / name).write_text("mine")
+    before = files(out)
+    assert message in prepare("--train", *train, "--out", out, *options, "--overwrite", code=2)
+    assert files(out) == before
+    (out / name).unlink()
+    if not any((out / name).parent.iterdir()):
+        (out / name).parent.rmdir()
+    prepare("--train", *train, "--out", out, *NONE, "--bpe", "none", "--overwrite")
+    assert not [*out.glob("*.bpe")]
+
+
+def test_overwriting_what_was_killed_at_the_end(prepare, tmp_path, monkeypatch):
+    """The results are in their places, but there is no record of them yet."""
+
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    arguments = ("--train", *write_pairs(tmp_path, "a", PAIRS), "--out", tmp_path / "out", *NONE)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "write_record", kill)
+        prepare(*arguments, "--separate", code=130)
+    assert "de.codes.bpe" in files(tmp_path / "out")
+    prepare(*arguments, "--overwrite")
+    assert [path.name for path in (tmp_path / "out").glob("*codes.bpe")] == ["codes.bpe"]
 
 
 @pytest.mark.parametrize("method", ["subword_nmt", "sentencepiece", "none"])

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -190,6 +191,38 @@ def test_counts_of_words_are_kept(prepare, train, tmp_path, monkeypatch):
     # Nine parts of each language: six were saved of the seven that were counted.
     assert len(calls) == 8 + 18 - 6
     assert files(tmp_path / "out") == expected
+
+
+def test_the_page_has_the_number_of_files(prepare, train, tmp_path, monkeypatch):
+    """Those of a thousand million pairs, in ten thousand parts of the training text."""
+    work, found = tmp_path / "out" / "work", {}
+    remove = shutil.rmtree
+
+    def count(path, **options):
+        if path.name in ("clean", "parts"):
+            found[path.name] = files(work)
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", count)
+    options = (*CASES["dropout"], "--workers", 1, "--out", tmp_path / "out")
+    prepare(*train, *options)
+
+    def in_parts(step, pattern):
+        names = [name for name in found[step] if re.fullmatch(rf"{pattern}/\d{{6}}/.+", name)]
+        folders = {name.rpartition("/")[0] for name in names}
+        number = len({folder.rpartition("/")[2] for folder in folders})
+        return len(names) / number, len(folders) / number
+
+    assert in_parts("clean", "clean/train") == (4, 1)
+    assert in_parts("clean", "encode/train") == (3, 1)
+    assert in_parts("clean", "sample/segmentation[23]") == (6, 2)
+    plain = in_parts("parts", r"binarize/parts/\w+\.train\.\w+")
+    sampled = in_parts("parts", r"binarize/parts/\w+\.segmentation2\.\w+")
+    assert plain == sampled == (8, 4)
+    # More than the seven before, and with ten segmentations, 7 + 9 * 3.
+    page = " ".join((ROOT / "docs" / "prepare.md").read_text(encoding="utf-8").split())
+    assert "up to 80,000 files in 40,000 folders at a time" in page
+    assert "with ten segmentations, 800,000 in 400,000." in page
 
 
 def test_a_full_disk(prepare, train, tmp_path, monkeypatch):

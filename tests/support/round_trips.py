@@ -7,13 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from convs2s.text.learning import count_words, learn_sentencepiece, learn_subword_nmt
 from convs2s.text.preparation import Side
-from convs2s.text.subwords import (
-    count_words,
-    learn_sentencepiece,
-    learn_subword_nmt,
-    make_subwords,
-)
+from convs2s.text.subwords import make_subwords
 from convs2s.text.tokenizers import OF_CHARACTERS, TOKENIZERS, normalize
 
 # Language -> sentences around a text.

@@ -33,3 +33,6 @@ def test_normalize(line, expected):
 
 def test_lowercase():
     assert normalize("Zwei HUNDE, Ä", lowercase=True) == "zwei hunde, ä"
+    # Only the small letter has a composed form.
+    for line in ("J\u030cA", "j\u030cA", "\u01f0a"):
+        assert normalize(line, lowercase=True) == "\u01f0a"

@@ -2,6 +2,8 @@
 
 import gzip
 import lzma
+import os
+import sys
 
 import pytest
 
@@ -102,11 +104,28 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     assert list(read_lines(str(path))) == ["ein\n", "\ufeffzwei\n"]
 
 
-@pytest.mark.parametrize("line, tabs", [("no tab", 0), ("a\tb\tc", 2), ("a\tb\t", 2), ("", 0)])
+@pytest.mark.parametrize("line, tabs", [("no tab", 0), ("a\tb\tc", 2), ("a\tb\t", 2)])
 def test_lines_without_exactly_one_tab(tmp_path, line, tabs):
     path = write(tmp_path, "a.tsv", f"a\tb\n{line}\n")
     with pytest.raises(UserError, match=f"a.tsv, line 2: .* found {tabs} tabs"):
         list(ParallelText("--train", (path,)).pairs())
+
+
+def test_empty_lines_of_tab_separated_values(tmp_path):
+    text = ParallelText("--train", (write(tmp_path, "a.tsv", "a\tb\n\nc\td\n \n\r\n"),))
+    assert [*text.pairs()] == [("a", "b"), ("", ""), ("c", "d"), ("", ""), ("", "")]
+    assert text.count() == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_utf_8(tmp_path):
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    (tmp_path / "link.de").symlink_to(write(folder, "a.de", "a\n"))
+    for path in (write(tmp_path, os.fsdecode(b"b\xff.de"), "a\n"), str(tmp_path / "link.de")):
+        message = r"\\udcff.* \(--train\) is not a name in UTF-8, .*: rename this file"
+        with pytest.raises(UserError, match=message):
+            ParallelText("--train", (path, write(tmp_path, "a.en", "a\n")))
 
 
 @pytest.mark.parametrize("longer", [0, 1])
@@ -123,6 +142,7 @@ def test_files_of_different_lengths(tmp_path, longer):
     [
         (["a", "b", "c"], "--valid has 3 files"),
         (["none"], r"There is no file .*none \(--valid\)"),
+        (["a", ""], "--valid has an empty file name: give"),
         (["folder"], "is a folder: give files"),
         (["a", "a"], "--valid names .*a twice"),
     ],
@@ -132,7 +152,7 @@ def test_wrong_files(tmp_path, names, message):
     for name in "abc":
         write(tmp_path, name, "x\n")
     with pytest.raises(UserError, match=message):
-        ParallelText("--valid", tuple(str(tmp_path / name) for name in names))
+        ParallelText("--valid", tuple(name and str(tmp_path / name) for name in names))
 
 
 @pytest.mark.parametrize(
@@ -166,6 +186,8 @@ def test_languages_of_names(tmp_path, names, expected):
         (["a.1", "a.2"], "x", None, "The target language is not in the name of .*--target-lang"),
         (["a.tsv"], None, "y", "The source language is not in the name of .*--source-lang"),
         (["a.de", "a.en"], "d/e", None, "--source-lang is 'd/e'"),
+        (["a.de", "a.en"], "", None, "--source-lang is '': use only letters"),
+        (["a.de", "a.en"], None, "", "--target-lang is '': use only letters"),
         (["a.de", "a.en"], "en", None, "in de and en, in this order, but --source-lang is en"),
         (["a.1", "a.2"], "x", "x", "Source and target language are both x"),
         (["a.de", "a.en"], "en", "de", "--train names .*: swap the files"),

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from convs2s.common.errors import UserError, WorkInterrupted
-from convs2s.text import subwords as subwords_module
+from convs2s.text import learning
 from convs2s.text.cleaning import (
     Limits,
     choose_held_out,
@@ -25,6 +25,7 @@ from convs2s.text.settings import (
     default_method,
     default_size,
     default_tokenizer,
+    dictionary_limit,
 )
 from convs2s.text.sources import ParallelText
 from convs2s.text.stages import Stages
@@ -67,8 +68,12 @@ def test_count_of_scripts_without_spaces(line, count):
 )
 def test_cleaning(pair, reason):
     assert fault(*pair, Limits(length=5, ratio=2.0)) == reason
-    assert fault("你好", "hello", Limits(3, 2.0, unspaced=True)) is None
-    assert fault("你好吗。", "how are you", Limits(3, 2.0, unspaced=True)) == "long"
+    both, source, target = (True, True), (True, False), (False, True)
+    assert fault("你好", "hello", Limits(3, 2.0, unspaced=both)) is None
+    assert fault("你好吗。", "how are you", Limits(3, 2.0, unspaced=both)) == "long"
+    assert fault("你好吗。", "how are you", Limits(5, 2.0, unspaced=source)) is None
+    assert fault("how are you", "你好吗。", Limits(5, 2.0, unspaced=target)) is None
+    assert fault("你好吗。", "how are you", Limits(5, 2.0, unspaced=target)) == "ratio"
 
 
 @pytest.mark.parametrize(
@@ -155,11 +160,18 @@ def test_default_tokenizer_and_method(tokenizer, languages, method, used):
     ],
 )
 def test_wrong_settings(tmp_path, changes, message):
-    (tmp_path / "a.tsv").touch()
-    text = ParallelText("--train", (str(tmp_path / "a.tsv"),))
+    given = changes.pop("given", [])
+    make_settings(tmp_path, given).recorded()
+    with pytest.raises(UserError, match=message):
+        make_settings(tmp_path, given, **changes)
+
+
+def make_settings(folder, given=(), **changes):
+    (folder / "a.tsv").touch()
+    text = ParallelText("--train", (str(folder / "a.tsv"),))
     values = dict(
         languages=("de", "en"),
-        texts=dict.fromkeys(["train", *changes.pop("given", [])], text),
+        texts=dict.fromkeys(["train", *given], text),
         tokenizer="none",
         method="subword_nmt",
         size=None,
@@ -168,9 +180,24 @@ def test_wrong_settings(tmp_path, changes, message):
         limits=Limits(175, 3.0),
         sizes={"valid": None, "test": None},
     )
-    Settings(**values).recorded()
-    with pytest.raises(UserError, match=message):
-        Settings(**{**values, **changes})
+    return Settings(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    "tokenizer, method, size, limit",
+    [
+        ("none", "subword_nmt", 9, None),
+        ("none", "none", None, 50_000),
+        ("none", "none", 9, 9),
+        ("none/letters", "none", None, 50_000),
+        ("characters", "none", None, None),
+        ("characters", "none", 9, 9),
+        ("letters/characters", "none", 9, 9),
+    ],
+)
+def test_limit_of_a_dictionary(tmp_path, tokenizer, method, size, limit):
+    settings = make_settings(tmp_path, tokenizer=tokenizer, method=method, size=size)
+    assert dictionary_limit(settings) == limit
 
 
 SETTINGS = {"--bpe": "none", "--bpe-size": None, "--separate": False}
@@ -301,21 +328,21 @@ def write(path, lines):
 
 
 def test_subword_nmt_is_learned(tmp_path):
-    counts = subwords_module.count_words(["hunde rennen", "runde hunde", "unde"] * 6)
-    subwords_module.learn_subword_nmt(counts, 3, tmp_path / "codes")
+    counts = learning.count_words(["hunde rennen", "runde hunde", "unde"] * 6)
+    learning.learn_subword_nmt(counts, 3, tmp_path / "codes")
     subwords = SubwordNmt(tmp_path / "codes")
     assert subwords.encode("hunde rennen") == "h@@ unde r@@ e@@ n@@ n@@ e@@ n"
     with pytest.raises(UserError, match="have one character"):
-        subwords_module.learn_subword_nmt(subwords_module.count_words("abc"), 3, tmp_path / "none")
+        learning.learn_subword_nmt(learning.count_words("abc"), 3, tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 def test_the_number_of_counted_words_is_bounded(monkeypatch):
-    monkeypatch.setattr(subwords_module, "MAX_COUNTED", 3)
-    counts = subwords_module.count_words(["a a b b", "c d e"])
-    assert subwords_module.count_words(["b f"], counts) == {"a": 2, "b": 3, "f": 1}
+    monkeypatch.setattr(learning, "MAX_COUNTED", 3)
+    counts = learning.count_words(["a a b b", "c d e"])
+    assert learning.count_words(["b f"], counts) == {"a": 2, "b": 3, "f": 1}
     text = ["a a a b b b c c d d", "a b"]
-    assert subwords_module.count_words(text) == {"a": 4, "b": 4}
+    assert learning.count_words(text) == {"a": 4, "b": 4}
 
 
 def test_sentencepiece_is_learned(tmp_path):
@@ -323,11 +350,15 @@ def test_sentencepiece_is_learned(tmp_path):
     lines = ["Zwei Hunde rennen über eine Wiese.", "Ein Mann liest ein Buch."] * 20
     text = write(tmp_path / "a", lines)
     model = tmp_path / "model"
-    subwords_module.learn_sentencepiece(lines, 60, model, 1.0, len(lines))
+    learning.learn_sentencepiece(lines, 60, model, 1.0, len(lines))
     subwords = SentencePiece(model)
     for line in (*lines[:2], "Ein Ñ", ""):
         assert subwords.decode(subwords.encode(line)) == line
-    with pytest.raises(UserError, match="cannot learn 3 sub-words .*--bpe-size"):
-        subwords_module.learn_sentencepiece(lines, 3, model, 1.0, len(lines))
+    with pytest.raises(learning.TooFewSubwords, match="cannot learn 3 sub-words .*--bpe") as error:
+        learning.learn_sentencepiece(lines, 3, model, 1.0, len(lines))
+    least = error.value.least
+    with pytest.raises(UserError, match=f"need {least}: give --bpe-size {least} or more"):
+        learning.learn_sentencepiece(lines, least - 1, model, 1.0, len(lines))
+    learning.learn_sentencepiece(lines, least, model, 1.0, len(lines))
     with pytest.raises(UserError, match="is not a model of sentencepiece"):
         SentencePiece(text)

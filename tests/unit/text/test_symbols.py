@@ -6,7 +6,8 @@ import pytest
 
 from convs2s.common.errors import UserError
 from convs2s.common.lines import check_text
-from convs2s.text.subwords import Escaped, Tokenized, count_words, learn_subword_nmt, make_subwords
+from convs2s.text.learning import count_words, learn_subword_nmt
+from convs2s.text.subwords import Escaped, SubwordNmt, Tokenized, make_subwords
 from convs2s.text.symbols import escape, escape_joints, is_symbol, unescape, unescape_joints
 from convs2s.text.vocabulary import Vocabulary
 
@@ -48,6 +49,26 @@ def test_byte_pair_encoding(tmp_path, merges):
         assert unescape(unescape_joints(f"{tokens} ".replace("@@ ", "").rstrip())) == line
         assert all(number == vocabulary.unk() for number in vocabulary.encode_line(tokens)[:-1])
         assert not any(map(is_symbol, tokens.split()))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_byte_pair_encoding_of_long_words(tmp_path, seed):
+    """They are cut, also where a piece ends like a mark, and other words stay as they are."""
+    words = count_words([*random_lines(200), "wiese wiesen wies"])
+    learn_subword_nmt(words, 30, tmp_path / "codes")
+    subwords = SubwordNmt(tmp_path / "codes")
+    long = "".join(random.Random(seed).choices(PARTS, k=2000))
+    ordinary = "wiese " + "w" * 1000
+    assert len(long) > 4000
+    marks = f"{long[:999]}@@{long}@@ a {long[:998]}@@@{long}@ {long[:1000]}@@"
+    for line in (long, f"{ordinary} {long} wiesen {long[:1001]}", marks):
+        tokens = subwords.encode(line)
+        assert subwords.decode(tokens) == line
+        assert f"{tokens} ".replace("@@ ", "").rstrip() == escape_joints(line)
+    assert f" {subwords.encode(ordinary)} " in f" {subwords.encode(f'{ordinary} {long}')} "
+    # Longer ones would take too much time.
+    assert max(map(len, subwords._bpe.cache)) == 1000
+    assert subwords.decode(subwords.sample(long, 0.5, 1)) == long
 
 
 def test_sentencepiece(tmp_path):
