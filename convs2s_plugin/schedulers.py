@@ -171,8 +171,9 @@ class Budgeted(FairseqLRScheduler):
 
     The end is that of ``--max-update``, ``--max-epoch`` or ``--stop-time-hours``, whichever comes
     first. The updates of an epoch are counted when it ends, so ``--max-epoch`` counts from the
-    second epoch on; those of a single epoch are counted before it. Budgeted Training (Li, Yumer and
-    Ramanan 2020, section 4, linear).
+    second epoch on; those of a single epoch are counted before it. After ``--reset-dataloader``,
+    which begins at epoch 1 again, the decrease goes on over the updates so far and all epochs that
+    follow. Budgeted Training (Li, Yumer and Ramanan 2020, section 4, linear).
 
     Args:
         cfg: the options above.
@@ -194,6 +195,11 @@ class Budgeted(FairseqLRScheduler):
             )
         self.updates = self.epoch = 0
         self.updates_per_epoch = 0.0
+        # The epoch from which epochs are counted, and the updates before it.
+        self.first = (1, 0)
+        # Updates of the epoch that begins, and how many of them are done; None until it is noted.
+        self.length = 0
+        self.done: Optional[int] = None
         # When training began, on the clock of time.monotonic; until the trainer notes a time.
         self.start = time.monotonic()
         self.noted: Optional[float] = None
@@ -202,10 +208,19 @@ class Budgeted(FairseqLRScheduler):
     def step_begin_epoch(self, epoch: int) -> None:
         """Measure the length of the epochs before this one; fairseq counts from 1.
 
-        A resumed training run begins its epoch again, which changes nothing.
+        A resumed training run begins its epoch again, which changes nothing, unless it has a new
+        scheduler or starts again at epoch 1.
         """
-        if epoch > max(self.epoch, 1):
-            self.updates_per_epoch = self.updates / (epoch - 1)
+        begins_anew = epoch == self.epoch and self.done == 0
+        is_new = self.epoch == 0 and self.done is not None
+        if epoch < self.epoch or begins_anew or is_new:
+            self.first = (epoch, self.updates - (self.done or 0))
+            # The epochs before it may have had other lengths.
+            if self.first[1] > 0:
+                self.updates_per_epoch = self.length or self.updates_per_epoch
+        elif epoch > max(self.epoch, self.first[0]):
+            first_epoch, before = self.first
+            self.updates_per_epoch = (self.updates - before) / (epoch - first_epoch)
         self.epoch = epoch
 
     def step_update(self, num_updates: int) -> float:
@@ -216,9 +231,16 @@ class Budgeted(FairseqLRScheduler):
         self.optimizer.set_lr(self.cfg.lr[0] * warm * (1 - self.progress()))
         return self.optimizer.get_lr()
 
-    def note_epoch(self, updates: int) -> None:
-        """Note the number of updates of the only epoch, before it begins."""
-        self.updates_per_epoch = updates
+    def note_epoch(self, updates: int, done: int = 0) -> None:
+        """Note the number of updates of an epoch, before it begins or is resumed.
+
+        Args:
+            updates: their number.
+            done: how many of them were made before an interruption.
+        """
+        self.length, self.done = updates, done
+        if self.cfg.max_epoch == 1:
+            self.updates_per_epoch = updates
 
     def note_time(self, seconds: float) -> None:
         """Note how long training has taken, with what came before an interruption.
@@ -234,9 +256,12 @@ class Budgeted(FairseqLRScheduler):
 
     def progress(self) -> float:
         """The share of the training run that has passed, from 0 to 1."""
+        first_epoch, before = self.first
+        num_epochs = self.cfg.max_epoch + 1 - first_epoch if self.cfg.max_epoch > 0 else 0
+        of_epochs = num_epochs * self.updates_per_epoch
         passed = (
             (self.updates, self.cfg.max_update),
-            (self.updates, self.cfg.max_epoch * self.updates_per_epoch),
+            (self.updates, before + of_epochs if of_epochs else 0),
             (self.seconds, self.cfg.stop_time_hours * 3600),
         )
         return min(1.0, max((done / total for done, total in passed if total > 0), default=0.0))
@@ -247,6 +272,7 @@ class Budgeted(FairseqLRScheduler):
             "epoch": self.epoch,
             "updates": self.updates,
             "updates_per_epoch": self.updates_per_epoch,
+            "first": self.first,
             "seconds": self.seconds,
         }
 
@@ -256,7 +282,10 @@ class Budgeted(FairseqLRScheduler):
         Raises:
             UserError: if the state belongs to another scheduler.
         """
+        # Earlier versions did not save it.
+        state_dict = {"first": (1, 0), **state_dict}
         check_state(self, state_dict, "budgeted")
+        self.first = state_dict["first"]
         self.epoch, self.updates = state_dict["epoch"], state_dict["updates"]
         self.updates_per_epoch = state_dict["updates_per_epoch"]
         self.start = time.monotonic() - state_dict["seconds"]

@@ -41,7 +41,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
 
     fairseq would start again, or fail. A folder or a pipe in place of a checkpoint, which fairseq
     ignores, and a second training run in the same folder are refused. ``--stop-time-hours`` does
-    not count the time of another training run, which fairseq takes from its checkpoint.
+    not count the time of another training run, which fairseq takes from its checkpoint, and
+    ``--ema-update-freq`` continues its count.
     """
     forget_best()
     training.keep_only(trainer.task, trainer._lr_scheduler)
@@ -65,6 +66,7 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     begins = _begins_from_a_model(cfg, trainer.checkpoint_suffix)
     with training_of(trainer.task):
         found = original(cfg, trainer, **options)
+    training.restore_count_of_averages(trainer)
     check_translations(trainer)
     if begins:
         trainer._previous_training_time = 0

@@ -1,14 +1,16 @@
-"""Training and validation: alignments, what schedulers are told, fairseq-validate's criterion.
+"""Training and validation: workers, averages, alignments, what schedulers are told.
 
 fairseq notifies learning-rate schedulers only of the validation at the end of an epoch, but tasks
 of every validation. A task with ``ReportsValidations`` passes the notification on to listeners.
 """
 
+import functools
 import math
 import weakref
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from fairseq import checkpoint_utils, trainer
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment as Criterion,
@@ -24,6 +26,8 @@ from .patches import Tier, patched
 # The tasks that report validations, and who is notified of them.
 _tasks: weakref.WeakSet = weakref.WeakSet()
 _listeners: weakref.WeakSet = weakref.WeakSet()
+# The entry of a batch that only takes the place of one that a worker does not have.
+REPEATED = "convs2s_repeated"
 
 
 class ReportsValidations:
@@ -84,15 +88,65 @@ def listen(listener) -> None:
 
 
 def note_epoch(cfg: Any, trainer: Any, epoch_itr: Any) -> None:
-    """Tell a scheduler that depends on it how many updates the only epoch has.
+    """Tell a scheduler that depends on it how many updates an epoch has, and how many are done.
 
     Args:
         cfg, trainer, epoch_itr: as fairseq's ``train`` gets them.
     """
     scheduler, frequencies = trainer.lr_scheduler, cfg.optimization.update_freq
-    if cfg.optimization.max_epoch == 1 and hasattr(scheduler, "note_epoch"):
-        frequency = frequencies[min(epoch_itr.next_epoch_idx, len(frequencies)) - 1]
-        scheduler.note_epoch(math.ceil(len(epoch_itr) / frequency))
+    if hasattr(scheduler, "note_epoch"):
+        epoch = epoch_itr.next_epoch_idx
+        frequency = frequencies[min(epoch, len(frequencies)) - 1]
+        # The batches that were counted last may be those of the epoch before.
+        done = epoch_itr.iterations_in_epoch if epoch == epoch_itr.epoch else 0
+        scheduler.note_epoch(math.ceil(len(epoch_itr) / frequency), done // frequency)
+
+
+@patched(trainer.Trainer, "train_step", Tier.EXTRA)
+def train_step(
+    original: Any, self: trainer.Trainer, samples: list[Any], raise_oom: bool = False
+) -> Any:
+    """Count the batches of an update in which a worker has fewer than the others.
+
+    fairseq lets it repeat a batch without a gradient, so that all workers take part in the same
+    collective operations. If that is the last one, fairseq does not count its other batches either,
+    though the update has their gradients.
+    """
+    real = [sample for sample in samples if sample]
+    if not real or samples[-1]:
+        return original(self, samples, raise_oom)
+    repeated = {**real[-1], REPEATED: True}
+    step = self.task.train_step
+    self.task.train_step = functools.partial(_uncounted_if_repeated, step)
+    try:
+        return original(self, [sample or repeated for sample in samples], raise_oom)
+    finally:
+        del self.task.train_step
+
+
+def _uncounted_if_repeated(step: Any, sample: dict[str, Any], *args: Any, **options: Any) -> Any:
+    """The ``train_step`` of a task; a repeated batch has no gradient, no size and no log."""
+    if REPEATED not in sample:
+        return step(sample, *args, **options)
+    loss, size, log = step(sample, *args, **{**options, "ignore_grad": True})
+    # Workers add up the same entries.
+    zeros = {
+        name: torch.zeros_like(value) if torch.is_tensor(value) else 0
+        for name, value in log.items()
+    }
+    return loss, size * 0, zeros
+
+
+def restore_count_of_averages(trainer: Any) -> None:
+    """Continue the count of ``--ema-update-freq``, which fairseq begins again at each start.
+
+    Args:
+        trainer: the trainer of a training run, after it has loaded a checkpoint, if there is one.
+    """
+    # Without a checkpoint, the averages are made later: of the weights after the first update.
+    if trainer._ema is not None:
+        frequency = max(1, trainer.cfg.ema.ema_update_freq)
+        trainer._ema.update_freq_counter = trainer.get_num_updates() % frequency
 
 
 @patched(trainer.Trainer, "lr_step_update", Tier.EXTRA)

@@ -128,6 +128,8 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         """
         candidates = sample.get("candidates")
         target = sample["target"]
+        # Of the rows: the tokens that count may be none in both passes.
+        has_two_passes = len(features) > len(target)
         features = features.unflatten(0, (len(target), -1)).transpose(0, 1)
         if self.ignore_prefix_size > 0:
             features = features[:, :, self.ignore_prefix_size :]
@@ -142,7 +144,7 @@ class ConvS2SCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         output = dense(layer.weight), layer.bias, target
         divergence = {}
         sums: CrossEntropy | TwoPasses
-        if self.weights is None or len(features) == len(target):
+        if self.weights is None or not has_two_passes:
             sums = linear_cross_entropy(features, *output, self.eps, self.report_accuracy)
         else:
             sums = cross_entropy_of_two_passes(

@@ -50,6 +50,16 @@ def test_a_training_goes_on_exactly(trained, corpus, tmp_path):
     assert all(value.equal(expected[name]) for name, value in ema(last).items())
 
 
+def test_a_training_goes_on_between_two_averages(corpus, tmp_path):
+    options = (*FAMILIES["convs2s"], *OPTIONS, "--ema-update-freq", "2")
+    for folder, numbers in (("whole", ["6"]), ("continued", ["3", "6"])):
+        for number in numbers:
+            train(corpus, tmp_path / folder, "--max-update", number, options=options)
+    expected = ema(tmp_path / "whole" / "checkpoint_last.pt")
+    found = ema(tmp_path / "continued" / "checkpoint_last.pt")
+    assert all(value.equal(expected[name]) for name, value in found.items())
+
+
 def test_an_average_of_weights_has_none(trained, tmp_path, capsys):
     path = str(tmp_path / "average.pt")
     assert convs2s(["average", str(trained[1] / "checkpoint_last.pt"), "-o", path]) == 0

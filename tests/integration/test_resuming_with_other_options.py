@@ -1,5 +1,6 @@
 """A training run is continued with other options: it works, or one sentence says what to add."""
 
+import re
 import shutil
 
 import pytest
@@ -149,6 +150,17 @@ def test_a_new_scheduler_has_its_own_learning_rate(continued):
         *("--log-interval", "1"),
     )
     assert "| lr 0.003 |" in done.stdout and "| lr 0.01 |" not in done.stdout
+
+
+def test_a_new_beginning_ends_with_the_learning_rate_zero(corpus, tmp_path):
+    budget = (*OURS, "--lr-scheduler", "budgeted", "--disable-validation")
+    train(corpus, tmp_path, *budget, "--max-epoch", "2", "--max-update", "25", options=SMALL)
+    log = train(corpus, tmp_path, *budget, "--max-epoch", "2", "--reset-dataloader", options=SMALL)
+    updates = loaded(tmp_path)["optimizer_history"][-1]["num_updates"]
+    # At the end of each epoch.
+    rates = [float(rate) for rate in re.findall(r"\| lr ([\d.e-]+) \|", log)]
+    of_an_epoch = (updates - 25) / 2
+    assert rates == pytest.approx([0.01 * of_an_epoch / updates, 0.0], abs=1e-6)
 
 
 def test_another_second_pass(corpus, tmp_path):

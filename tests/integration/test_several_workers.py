@@ -1,6 +1,7 @@
 """Workers that torchrun starts on CPUs, on one machine and on two, equal one worker."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -64,6 +65,26 @@ def test_torchrun_on_one_machine(corpus, tmp_path, one_worker):
     )
     assert "training on 2 devices" in log and "valid on 'valid' subset" in log
     assert_same_weights(one_worker, tmp_path / "checkpoint_last.pt", atol=1e-6, rtol=1e-5)
+
+
+def test_a_worker_with_fewer_batches_in_the_last_update(corpus, tmp_path):
+    """Three batches are one update: two of the first worker, and one of the second."""
+    given = ("--batch-size", "80", "--max-epoch", "2", "--no-epoch-checkpoints")
+    logs = {"one": train(corpus, tmp_path / "one", *given, "--update-freq", "4", options=OPTIONS)}
+    program, *_ = quick_command("train")
+    arguments = (*given, "--update-freq", "2")
+    logs["two"] = launch(
+        *("--nproc-per-node", "2", "--master-port", free_port(), "--no-python", program),
+        *train_arguments(corpus, tmp_path / "two", *arguments, options=OPTIONS),
+    )
+    one, two = (tmp_path / name / "checkpoint_last.pt" for name in logs)
+    assert_same_weights(one, two, atol=1e-6, rtol=1e-5)
+    # The numbers in the log are those of all batches, too.
+    first, second = (
+        re.findall(r"\| train \| epoch.*? loss ([\d.]+) .*? wpb ([\d.]+)", log)
+        for log in logs.values()
+    )
+    assert len(first) == 2 and first == second
 
 
 def worker(rank, port, record, arguments):

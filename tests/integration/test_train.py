@@ -11,6 +11,7 @@ import pytest
 
 from convs2s.checkpoints.averaging import average
 from convs2s.checkpoints.files import load_checkpoint
+from convs2s.cli import main as convs2s
 from convs2s.common.locks import lock_folder, locked_file, release
 from tests.support.commands import TINY, assert_same_weights, run, server
 
@@ -71,6 +72,28 @@ def test_the_model_is_the_average_of_the_last_eighth(trained):
     inputs = [str(folder / "checkpoint_last.pt")]
     expected = average(inputs)["model"]
     assert all(found[name].equal(expected[name]) for name in expected)
+
+
+def test_bleu_of_a_validation_is_that_of_the_text(tmp_path, capsys):
+    """The Moses tokenizer marks where its detokenizer would set no space, or another one."""
+    pytest.importorskip("sacremoses")
+    # Validation has no word that training does not have: an unknown one is no text.
+    lines = {"de": "Um {0}:{1} Uhr 10 % : so", "en": "At {1}:{0}, 10 % of a@@ </s> : so"}
+    for language, line in lines.items():
+        text = "".join(f"{line.format(n % 16, n // 16)}\n" for n in range(240))
+        (tmp_path / f"a.{language}").write_text(text, encoding="utf-8")
+    texts, out = [str(tmp_path / f"a.{language}") for language in lines], tmp_path / "out"
+    assert convs2s(["prepare", "--train", *texts, "--out", str(out)]) == 0
+    train(out, "--epochs", "8", "--autocast-dtype", "none", *OPTIONS)
+    log = (out / "checkpoints" / "train.log").read_text(encoding="utf-8")
+    *_, validated = re.findall(r'"valid_bleu": "([\d.]+)"', log)
+    capsys.readouterr()
+    source, references = (f"{out}/text/valid.{language}" for language in lines)
+    command = ["evaluate", str(out / "checkpoints" / "checkpoint_last.pt"), "--beam", "1"]
+    command += ["--source", source, "--references", references, "--metrics", "bleu", "--score-only"]
+    assert convs2s(command) == 0
+    found = float(capsys.readouterr().out)
+    assert found > 20 and found == pytest.approx(float(validated), abs=0.006)
 
 
 def test_a_training_that_has_ended_says_so(corpus, trained):

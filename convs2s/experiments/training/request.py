@@ -12,7 +12,7 @@ from ...common.errors import UserError
 from ...common.names import is_name
 from ...common.plain_files import check_can_exist, open_plain
 from ...text.binarize import HEADER, MARK, count_tokens, training_data
-from ...text.preparation import DATA, FILE_NAME, check_counts, digest, read_content
+from ...text.preparation import DATA, FILE_NAME, MARKS, check_counts, digest, read_content
 from ...text.tokenizers import OF_CHARACTERS, of_sides
 from ..commands import USER_DIR, find_machine
 from ..options import Options, arguments
@@ -26,6 +26,9 @@ MAX_TOKENS = 1022
 # The share of --max-tokens that batches have: 0.85 with Multi30k and batches of 1,000.
 FILLED = 0.85
 
+# Method of sub-words -> the value with which fairseq joins them.
+JOINED = {"subword_nmt": "@@ ", "sentencepiece": "sentencepiece"}
+
 
 class Data(NamedTuple):
     """Binarized data to train on.
@@ -37,6 +40,7 @@ class Data(NamedTuple):
         joined: whether both languages have one dictionary.
         tokenizer, subwords: the tokenizer and the kind of sub-words.
         longest: tokens of the longest line to validate or test on; 0 if unknown.
+        marks_spaces: whether the tokenizer has marked spaces.
     """
 
     folder: Path
@@ -46,6 +50,7 @@ class Data(NamedTuple):
     tokenizer: str = "none"
     subwords: str = "subword_nmt"
     longest: int = 0
+    marks_spaces: bool = False
 
     def count_tokens(self) -> tuple[int, int]:
         """The tokens of the training text in the source and in the target language."""
@@ -76,6 +81,7 @@ def read_data(folder: Path) -> Data:
                 content["tokenizer"],
                 content["subwords"]["method"],
                 max(held_out, default=0),
+                bool(content.get(MARKS)),
             )
     indexes = sorted(folder.glob("train.*-*.*.idx"))
     if not indexes:
@@ -213,17 +219,25 @@ def _criterion(family: str | None, data: Data) -> Options:
 
 
 def validation_options(data: Data) -> Options:
-    """Options that score greedy translations of the validation set: BLEU of text."""
+    """Options that score greedy translations of the validation set: BLEU of text.
+
+    Without the package of the tokenizer, it is BLEU of tokens.
+    """
     tokenizer = of_sides(data.tokenizer)[1]
-    marks = data.subwords == "sentencepiece" or tokenizer in OF_CHARACTERS
     options: Options = {
         "eval-bleu": True,
         "eval-bleu-args": json.dumps({"beam": 1}),
-        "eval-bleu-remove-bpe": "sentencepiece" if marks else "@@ ",
     }
-    if tokenizer.startswith("moses") and find_spec("sacremoses"):
-        languages = dict(zip(("source_lang", "target_lang"), data.languages))
-        options |= {"eval-bleu-detok": "moses", "eval-bleu-detok-args": json.dumps(languages)}
+    if data.subwords in JOINED:
+        options["eval-bleu-remove-bpe"] = JOINED[data.subwords]
+    if not tokenizer.startswith("moses") or find_spec("sacremoses"):
+        prepared = {
+            "target_lang": data.languages[1],
+            "prepared_tokenizer": tokenizer,
+            "prepared_subwords": data.subwords,
+            "marks_spaces": data.marks_spaces,
+        }
+        options |= {"eval-bleu-detok": "convs2s", "eval-bleu-detok-args": json.dumps(prepared)}
     return options
 
 

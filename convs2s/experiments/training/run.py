@@ -61,7 +61,7 @@ def train(request: Request) -> Path | None:
 def _train(request: Request) -> Path | None:
     """The same, in a folder that no other process uses."""
     folder = request.checkpoints
-    seconds = _earlier_seconds(request)
+    seconds = earlier_seconds(request)
     record = {"options": request.settings, "seconds": seconds}
     write_json(folder / RECORD, record)
     (folder / AVERAGE).unlink(missing_ok=True)
@@ -85,7 +85,7 @@ def _train(request: Request) -> Path | None:
     return _average(folder)
 
 
-def _earlier_seconds(request: Request) -> float:
+def earlier_seconds(request: Request) -> float:
     """The seconds that the training run in the folder has taken so far.
 
     Raises:
@@ -106,12 +106,17 @@ def _earlier_seconds(request: Request) -> float:
         raise UserError(f"{folder / RECORD} is damaged: {advice}.")
     made = f"{folder} has a training run with --"
     try:
-        check_unchanged(options, request.settings, made, advice)
+        check_unchanged(_of_model(options), _of_model(request.settings), made, advice)
     except UserError:
         # A misspelled option does not make another training run.
         check_command(request)
         raise
     return float(seconds)
+
+
+def _of_model(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings without those of what a validation prints."""
+    return {name: value for name, value in settings.items() if not name.startswith("eval-bleu")}
 
 
 def check_command(request: Request) -> None:

@@ -1,13 +1,25 @@
 """The recipes of ``convs2s train`` and its commands, which fairseq's parser must accept."""
 
 import json
+from argparse import Namespace
+from itertools import product
 
 import pytest
 
 from convs2s.common.errors import UserError
+from convs2s.experiments.records import write_json
 from convs2s.experiments.training.recipes import OTHERS, RECIPES, find_recipe, model_options
-from convs2s.experiments.training.request import Data, Request, in_lines, read_data
+from convs2s.experiments.training.request import (
+    Data,
+    Request,
+    in_lines,
+    read_data,
+    validation_options,
+)
+from convs2s.experiments.training.run import RECORD, earlier_seconds
 from convs2s.text.binarize import write_numbers
+from convs2s.text.symbols import escape, escape_joints
+from convs2s.text.tokenizers import SPACE_MARK, make_tokenizer, of_sides
 
 
 def request(tmp_path, pairs=29_000, joined=True, tokenizer="moses", subwords="subword_nmt", **more):
@@ -68,8 +80,50 @@ def test_definitions_get_the_sizes_of_the_recipe(tmp_path):
 def test_characters_are_not_smoothed_and_scored_as_text(tmp_path):
     options = request(tmp_path, tokenizer="characters", subwords="none").train_options()
     assert options["label-smoothing"] == 0.0
-    assert options["eval-bleu-remove-bpe"] == "sentencepiece"
-    assert "eval-bleu-detok" not in options
+    assert "eval-bleu-remove-bpe" not in options
+
+
+TEXTS = [
+    'Um 12:30 Uhr, 10 % von 3.5 ("so"): a@@ \\</s> und well-known <unk> l\'été 한국어 .',
+    "Die zwei Hunde rennen & bellen.",
+]
+
+
+# Each character of a word is a sub-word.
+SPLIT = {
+    "subword_nmt": lambda words: " ".join(map("@@ ".join, escape_joints(words).split())),
+    "sentencepiece": lambda words: " ".join(f"{SPACE_MARK}{words.replace(' ', SPACE_MARK)}"),
+    "none": str,
+}
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "subwords"),
+    [
+        *product(("moses", "none", "none/moses_scripts"), SPLIT),
+        *product(("characters", "letters", "moses/letters"), ["none"]),
+    ],
+)
+def test_validation_scores_the_text_of_the_preparation(tmp_path, tokenizer, subwords):
+    encoders = pytest.importorskip("fairseq.data.encoders")
+    post_process = pytest.importorskip("fairseq.data.data_utils").post_process
+    pytest.importorskip("convs2s_plugin")
+    if "moses" in tokenizer:
+        pytest.importorskip("sacremoses")
+    data = Data(tmp_path, ("de", "en"), 5, False, tokenizer, subwords, marks_spaces=True)
+    options = validation_options(data)
+    detokenizer = encoders.build_tokenizer(
+        Namespace(
+            tokenizer=options["eval-bleu-detok"], **json.loads(options["eval-bleu-detok-args"])
+        )
+    )
+    target = make_tokenizer(of_sides(tokenizer)[1], "en", True)
+    for line in TEXTS:
+        tokens = target.tokenize(line)
+        joined = post_process(SPLIT[subwords](escape(tokens)), options.get("eval-bleu-remove-bpe"))
+        text = detokenizer.decode(joined)
+        assert text == target.detokenize(tokens)
+        assert text == line or tokenizer.endswith("scripts")
 
 
 def test_pervasive_attention_ends_with_the_statistics_of_generation(tmp_path):
@@ -110,6 +164,18 @@ def test_given_options_come_last_and_are_settings(tmp_path):
     assert own.count("--user-dir") == 1
 
 
+def test_a_continued_run_may_print_another_bleu(tmp_path):
+    wanted = request(tmp_path)
+    wanted.checkpoints.mkdir()
+    (wanted.checkpoints / "checkpoint_last.pt").write_bytes(b"")
+    options = {**wanted.settings, "eval-bleu-detok": "moses", "eval-bleu-print-samples": "True"}
+    write_json(wanted.checkpoints / RECORD, {"options": options, "seconds": 3})
+    assert earlier_seconds(wanted) == 3
+    write_json(wanted.checkpoints / RECORD, {"options": {**options, "lr": "7"}, "seconds": 3})
+    with pytest.raises(UserError, match="with --lr 7, but now it is"):
+        earlier_seconds(wanted)
+
+
 def test_a_printed_command_is_one_for_a_shell(tmp_path):
     lines = in_lines(request(tmp_path).command()).split(" \\\n")
     assert ' --user-dir "$(convs2s path)"' in "".join(lines[:2])
@@ -133,9 +199,10 @@ def test_data_of_a_preparation_and_of_fairseq(tmp_path):
         "tokenizer": "characters",
         "dictionaries": dict.fromkeys(("source", "target"), {"file": "x", "sha256": "x"}),
         "longest": {"train": 9, "valid": 2000, "test": 4},
+        "marks_spaces": True,
     }
     (folder / "preparation.yaml").write_text(json.dumps(content))
-    wanted = Data(binarized, ("de", "en"), 5, False, "characters", "none", 2000)
+    wanted = Data(binarized, ("de", "en"), 5, False, "characters", "none", 2000, True)
     assert read_data(folder) == read_data(binarized) == wanted
     options = Request(wanted, folder / "checkpoints").train_options()
     assert options["skip-invalid-size-inputs-valid-test"]

@@ -211,6 +211,77 @@ def test_a_resumed_epoch_does_not_change_its_length():
     assert resumed.step_update(9) == schedule.step_update(9) == 0.5 * (1 - 9 / 12)
 
 
+def continued(schedule, **options):
+    """Another scheduler with the state of this one."""
+    resumed = budgeted(**options)
+    resumed.load_state_dict(schedule.state_dict())
+    return resumed
+
+
+def updates_of_epochs(schedule, numbers, length, done=0):
+    """The rates of the updates of some epochs, the first of which was interrupted."""
+    found = []
+    for epoch in numbers:
+        schedule.note_epoch(length, done)
+        schedule.step_begin_epoch(epoch)
+        found += [schedule.step_update(schedule.updates + 1) for _ in range(length - done)]
+        done = 0
+    return found
+
+
+@pytest.mark.parametrize("length", [100, 30, 300])
+def test_epochs_that_begin_again_at_one_end_at_zero(length):
+    """As after --reset-dataloader; the data may be others."""
+    schedule = budgeted(max_epoch=10)
+    updates_of_epochs(schedule, range(1, 6), 100)
+    schedule = continued(schedule, max_epoch=10)
+    found = updates_of_epochs(schedule, range(1, 4), length)
+    # It is interrupted once more.
+    found += updates_of_epochs(continued(schedule, max_epoch=10), range(4, 11), length)
+    total = 500 + 10 * length
+    assert found == pytest.approx([0.5 * (1 - n / total) for n in range(501, total + 1)])
+
+
+def test_epochs_that_begin_again_within_the_first():
+    schedule = budgeted(max_epoch=4)
+    schedule.note_epoch(10)
+    schedule.step_begin_epoch(1)
+    schedule.step_update(6)
+    found = updates_of_epochs(continued(schedule, max_epoch=4), range(1, 5), 10)
+    assert found == pytest.approx([0.5 * (1 - n / 46) for n in range(7, 47)])
+
+
+@pytest.mark.parametrize("done", [0, 4])
+def test_a_new_scheduler_begins_where_another_has_ended(done):
+    """As with --reset-lr-scheduler, in the third of five epochs."""
+    schedule = budgeted(max_epoch=5)
+    schedule.step_update(20 + done)
+    found = updates_of_epochs(schedule, (3, 4, 5), 10, done)
+    assert found == pytest.approx([0.5 * (1 - n / 50) for n in range(21 + done, 51)])
+
+
+def test_an_interruption_changes_no_rate():
+    schedule = budgeted(max_epoch=3)
+    expected = updates_of_epochs(schedule, (1, 2, 3), 7)
+    schedule = budgeted(max_epoch=3)
+    updates_of_epochs(schedule, (1,), 7)
+    schedule.note_epoch(7)
+    schedule.step_begin_epoch(2)
+    schedule.step_update(9)
+    resumed = continued(schedule, max_epoch=3)
+    assert updates_of_epochs(resumed, (2, 3), 7, done=2) == expected[9:]
+
+
+def test_a_state_of_an_earlier_version():
+    schedule = budgeted(max_epoch=3)
+    epochs(schedule, (1, 2), length=4)
+    state = schedule.state_dict()
+    del state["first"]
+    resumed = budgeted(max_epoch=3)
+    resumed.load_state_dict(state)
+    assert epochs(resumed, [3], length=4) == epochs(schedule, [3], length=4)
+
+
 def test_the_time_counts_over_interruptions(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

@@ -99,6 +99,16 @@ def test_a_share_of_the_tokens_is_cut_in_every_second_sentence():
     assert found[1::2][~is_cut].equal(before[1::2][~is_cut])
 
 
+@pytest.mark.parametrize("kind", ["simcut", "rdrop"])
+def test_a_batch_without_tokens_that_count_has_the_same_log(kind):
+    """Workers add up their logs, which need the same entries."""
+    model, batch = make("convs2s"), random_batch([(3, 1), (5, 1)])
+    loss = criterion(ConvS2SCrossEntropy, ignore_prefix_size=1, **{f"{kind}_weight": 3.0})
+    value, _, log, _ = step(model, loss, batch)
+    assert value == log["divergence"] == 0.0
+    assert log.keys() == step(model, loss, random_batch(BATCH))[2].keys()
+
+
 def test_validation_is_one_plain_pass():
     model, batch = make("convs2s"), random_batch(BATCH)
     loss = criterion(ConvS2SCrossEntropy, simcut_weight=3.0)
