@@ -1,6 +1,7 @@
 """``convs2s compile``: graphs of a model with which ONNX Runtime translates faster."""
 
 import argparse
+import shlex
 import shutil
 from pathlib import Path
 
@@ -43,5 +44,5 @@ def run(args: argparse.Namespace) -> int:
         write_graphs(network, Path(partial), {}, output=False)
         check_graphs(network, Path(partial))
         Path(partial, DIGEST).write_text(f"{digest_of(network)}\n", encoding="utf-8")
-    print(f"{folder}: `convs2s translate --path {path}` uses it on a CPU.")
+    print(f"{folder}: `convs2s translate --path {shlex.quote(path)}` uses it on a CPU.")
     return 0

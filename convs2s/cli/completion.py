@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 import shtab
 
-FILES = ("FILE", "DIR", "DATA", "CHECKPOINT", "OLD", "OLD.pt", "NEW", "NEW.pt", "SYSTEM")
+FILES = (
+    *("FILE", "[NAME=]FILE", "[NAME=]LOG", "FILE.yaml", "DIR", "FOLDER", "DATA", "CHECKPOINT"),
+    *("OLD", "OLD.pt", "NEW", "NEW.pt", "OUTPUT", "SYSTEM"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -191,8 +191,15 @@ def _check(args: argparse.Namespace) -> None:
                     f"{option} is an option of ROUGE, but {found}: give systems and --metrics "
                     f"rouge, or omit {option}."
                 )
-    if args.min_words is not None and not args.systems:
-        raise UserError("--min-words counts short outputs of systems, but there are none: omit it.")
+    for option, value, what in (
+        ("--min-words", args.min_words, "counts short outputs of"),
+        ("--length-bounds", args.length_bounds, "groups the sentences of"),
+        ("--comet", args.comet, "scores"),
+        ("--tokenize", args.tokenize, "is for BLEU of"),
+        ("--lowercase", args.lowercase or None, "is for scores of"),
+    ):
+        if value is not None and not args.systems:
+            raise UserError(f"{option} {what} systems, but there are none: omit it.")
 
 
 def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
@@ -206,6 +213,8 @@ def _check_outputs(args: argparse.Namespace, systems: Sequence[System]) -> None:
     ]
     for system in (*systems, *parse_systems(args.links or (), "alignments")):
         read += [system.file, *system.checkpoints]
+    if args.translations == "":
+        raise UserError("--translations is empty: give the name of a file.")
     outputs = {"--output": args.output}
     if args.translations and not any(system.checkpoints for system in systems):
         raise UserError(

@@ -2,12 +2,13 @@
 
 import argparse
 import shlex
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..checkpoints.folders import FAST, find_checkpoints
+from ..checkpoints.folders import FAST, fast_copy, find_checkpoints
 from ..common.errors import UserError
 from ..common.limits import option_name
 from ..common.output_files import check_writable
@@ -80,11 +81,20 @@ def run(args: argparse.Namespace) -> int:
     if chosen is found[0]:
         what = "the model as it is, since nothing is faster without a loss of quality"
     print(f"{output}: {what}. Translate with it:")
-    command = ["convs2s", "translate", "--path", str(path.parent)]
+    command = ["convs2s", "translate"]
     if find_preparation(near(str(path))) is None:
         command += ["--preparation", str(args.prepared)]
-    print(shlex.join([*command, "--fast", *_changed(search), "--input", "FILE"]))
+    print(shlex.join([*command, *_named(output), *_changed(search), "--input", "FILE"]))
     return 0
+
+
+def _named(output: Path) -> list[str]:
+    """The words of `convs2s translate` that name a fast copy."""
+    # `--fast` needs a model whose name is looked for in a folder.
+    with suppress(UserError):
+        if fast_copy(output.parent) == output:
+            return ["--path", str(output.parent), "--fast"]
+    return ["--path", str(output)]
 
 
 def _changed(search: dict[str, Any]) -> list[str]:
@@ -92,7 +102,8 @@ def _changed(search: dict[str, Any]) -> list[str]:
     words = []
     for name, value in search.items():
         if value != getattr(EnsembleOptions, name):
-            words += [option_name(name)] if value is True else [option_name(name), f"{value:g}"]
+            # With fewer digits, 1000000 would be 1e+06, which is not an integer.
+            words += [option_name(name)] if value is True else [option_name(name), f"{value:.12g}"]
     return words
 
 

@@ -104,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{args.forwarded[0]} changes a model: give one with --arch.")
     if args.arch and args.named:
         raise UserError("--named prints the tables of all architectures: omit it or --arch.")
+    _check_words(args)
     if args.named:
         tables = convs2s_table(args.words), pervasive_table(args.words)
         print(_as_json(*tables) if args.json else "\n".join(map(show, tables)), end="")
@@ -136,6 +137,21 @@ def run(args: argparse.Namespace) -> int:
             "the two columns; neither values nor ratios carry over to the other column."
         )
     return 0
+
+
+def _check_words(args: argparse.Namespace) -> None:
+    """Refuse sizes of vocabularies that the tables would not have."""
+    if args.words != WORDS and not args.named:
+        raise UserError(
+            f"--words {args.words} is for --named: give --source-words and --target-words."
+        )
+    given = args.source_words, args.target_words
+    for side, size, usual in zip(("source", "target"), given, PAPER_VOCABULARY):
+        if size != usual and args.named:
+            raise UserError(
+                f"--{side}-words {size} is not for --named, whose models have one size for both "
+                "vocabularies: give --words."
+            )
 
 
 def _as_json(*tables: Table) -> str:

@@ -1,6 +1,7 @@
 """``convs2s plot``: curves of training runs, and scores by length, data set, option and speed."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,9 @@ def _read_trainings(texts: list[str]) -> dict[str, training.TrainingCurves]:
     trainings: dict[str, training.TrainingCurves] = {}
     for text in texts:
         name, separator, path = text.partition("=")
-        if not separator or Path(text).exists():
-            path = text
-            name = Path(path).parent.name or Path(path).stem
+        if not separator or os.path.exists(text):
+            name, path = "", text
+        name = name or Path(path).parent.name or Path(path).stem
         if name in trainings:
             raise UserError(f"Two logs are called {name}: give names, such as baseline={path}.")
         trainings[name] = training.read_training_curves(path)

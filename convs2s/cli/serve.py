@@ -83,14 +83,15 @@ def run(args: argparse.Namespace) -> int:
             server = Server(translators, Limits(1000 * args.max_kilobytes, args.queue), about)
         # If the server listens on all addresses of the machine, clients use names that it does not
         # know.
-        is_any = ip_address(listening.getsockname()[0]).is_unspecified
-        app = server.app(["*"] if is_any else [*LOOPBACK, args.host])
+        address, port = listening.getsockname()[:2]
+        is_any = ip_address(address).is_unspecified
+        # In the address of a page, that of IPv6 is in brackets; browsers shorten it.
+        name, shortest = (f"[{each}]" if ":" in each else each for each in (args.host, address))
+        app = server.app(["*"] if is_any else [*LOOPBACK, name, shortest])
         settings = {"lifespan": "on", "log_config": None, "access_log": False, "ws": "none"}
         config = uvicorn.Config(app, timeout_graceful_shutdown=PATIENCE, **settings)  # type: ignore[arg-type]
         # It reports clients that do not speak HTTP, and those that it disconnects.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        port = listening.getsockname()[1]
-        name = f"[{args.host}]" if ":" in args.host else args.host
         print(f"Open http://{LOOPBACK[0] if is_any else name}:{port}/ (Ctrl-C ends).", flush=True)
         service = uvicorn.Server(config)
         end_in_order = service.handle_exit
@@ -154,7 +155,8 @@ def _models(args: argparse.Namespace) -> dict[str, list[str]]:
         return {args.model: ensemble_paths(args)}
     if len({tuple(Path(path).resolve() for path in paths) for paths in args.path}) < len(args.path):
         raise UserError("A model is given twice with --path: give each once.")
-    names = [", ".join(Path(path).name for path in paths) for paths in args.path]
+    # The names of `.` and `..` are those of the folders that they are.
+    names = [", ".join(Path(os.path.abspath(path)).name for path in paths) for paths in args.path]
     if len(set(names)) < len(names):
         names = [", ".join(paths) for paths in args.path]
     return {

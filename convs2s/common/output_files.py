@@ -64,11 +64,13 @@ def check_outputs(outputs: Mapping[str, str | None], read: Iterable[str | None] 
         outputs: option -> file, or None if it was not given.
         read: as for ``check_writable``.
     Raises:
-        UserError: if two are the same, or one cannot be written.
+        UserError: if the name of one is empty, two are the same, or one cannot be written.
     """
     read = [*read]
     named: dict[str, str] = {}
     for option, path in outputs.items():
+        if path == "":
+            raise UserError(f"{option} is empty: give the name of a file.")
         if path and (other := named.setdefault(os.path.realpath(path), option)) != option:
             raise UserError(f"{option} is {path}, which {other} names too: choose two files.")
     for option, path in outputs.items():

@@ -174,7 +174,7 @@ def decode_lines(
         for number, line in enumerate(_raw_lines(file, name, before), before + 1):
             text = line.decode("utf-8", errors)
             # UTF-16 without a byte order mark may be valid UTF-8.
-            if errors == "strict" and number == 1 and "\0" in text:
+            if errors == "strict" and number == 1 and at_start and "\0" in text:
                 raise line_error(
                     name,
                     number,

@@ -107,7 +107,7 @@ class Result:
         name: the system.
         scores: in percent, by name.
         length_ratio: number of tokens in the translations, divided by that of the references.
-        tests: by metric; empty if there is only one system.
+        tests: by metric; empty if there is only one system or one sentence.
         by_length: BLEU by length.
         short: number of translations with fewer words than asked for; None if not asked for.
     """
@@ -162,7 +162,8 @@ def evaluate(
         with_tests: whether to test differences.
     """
     tests = {}
-    if with_tests and len(systems) > 1:
+    # All resamples of one sentence are the same.
+    if with_tests and len(systems) > 1 and len(references[0]) > 1:
         tests = _tests(systems, references, metrics, options)
     settings: dict[str, str] = {}
     results = []

@@ -107,7 +107,8 @@ def paired_bootstrap(
         metric: "bleu", or "wer" for the share of lines that are not exactly right.
     Returns:
         The difference, and its p-value: the share of resamples in which the absolute difference
-        exceeds its mean over all resamples by the observed difference or more.
+        exceeds its mean over all resamples by the observed difference or more. It is 1 for one
+        sentence, whose resamples are all the same.
     Raises:
         UserError: if translations and references differ in number, or there are none.
     """
@@ -123,6 +124,8 @@ def paired_bootstrap(
 
     observed = mean_difference(statistics.sum(0))
     size = len(references)
+    if size == 1:
+        return Significance(observed, 1.0)
     rng = np.random.default_rng(seed)
     resampled = np.empty(samples)
     for sample in range(samples):
@@ -143,11 +146,12 @@ def over_seeds(baseline: Sequence[float], system: Sequence[float]) -> float:
     Args:
         baseline, system: the scores, one per seed; each system needs at least two.
     """
+    # The variance of equal numbers may be above zero, because their mean is rounded.
+    if not any(map(np.ptp, (baseline, system))):
+        return float(baseline[0] == system[0])
     sizes = len(baseline), len(system)
     parts = [np.var(x, ddof=1) / n for x, n in zip((baseline, system), sizes)]
     difference = abs(np.mean(system) - np.mean(baseline))
-    if not sum(parts):
-        return float(difference == 0)
     freedom = sum(parts) ** 2 / sum(part**2 / (n - 1) for part, n in zip(parts, sizes))
     # The density of Student's distribution of t is that of a power of the cosine of arctan(t / √f).
     angles = np.linspace(0, np.pi / 2, 100_001)

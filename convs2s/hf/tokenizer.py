@@ -14,7 +14,7 @@ from ..common.errors import UserError
 from ..text.preparation import FILE_NAME, Preparation
 from ..text.subwords import Tokenized
 from ..text.vocabulary import Vocabulary
-from .config import folder_of
+from .config import OF_THE_HUB, folder_of
 
 SETTINGS = "tokenizer_config.json"
 
@@ -65,8 +65,16 @@ class Convs2sTokenizer(PreTrainedTokenizer):
     def from_pretrained(
         cls, pretrained_model_name_or_path: str | Path, *args: Any, **options: Any
     ) -> "Convs2sTokenizer":
-        """Read the folder that ``convs2s export`` wrote, from this machine or from the Hub."""
-        return cls(folder_of(pretrained_model_name_or_path, options))
+        """Read the folder that ``convs2s export`` wrote, from this machine or from the Hub.
+
+        Args:
+            pretrained_model_name_or_path: the folder, or its name on the Hub.
+            options: those of the Hub, such as ``revision`` and ``token``, and of the tokenizer.
+        Raises:
+            UserError: if a file is missing or damaged.
+        """
+        folder = folder_of(pretrained_model_name_or_path, options)
+        return cls(folder, **{name: options[name] for name in options.keys() - {*OF_THE_HUB}})
 
     def save_pretrained(self, save_directory: str | Path, **_: Any) -> tuple[str, ...]:
         """Copy the dictionaries and the preparation."""
@@ -131,3 +139,20 @@ class Convs2sTokenizer(PreTrainedTokenizer):
     ) -> list[int]:
         """The tokens of a line, and the end of the sentence."""
         return [*token_ids_0, *(token_ids_1 or []), self.vocabularies[0].eos()]
+
+    def get_special_tokens_mask(
+        self,
+        token_ids_0: list[int],
+        token_ids_1: list[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """1 at special tokens, such as the end of the sentence, and 0 at the tokens of a line.
+
+        Args:
+            token_ids_0, token_ids_1: as for ``build_inputs_with_special_tokens``.
+            already_has_special_tokens: whether the end of the sentence is there already (False).
+        """
+        if already_has_special_tokens:
+            mask: list[int] = super().get_special_tokens_mask(token_ids_0, token_ids_1, True)
+            return mask
+        return [0] * len([*token_ids_0, *(token_ids_1 or [])]) + [1]

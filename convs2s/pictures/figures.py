@@ -1,12 +1,13 @@
 """What all plots share: matplotlib, colors, axes and the writing of files."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import UserError
 from ..common.output_files import atomic_path
+from .svg import allowed
 
 FORMATS = (".png", ".pdf", ".svg")
 # Okabe and Ito's colors, which color-blind readers can tell apart, and markers to go with them.
@@ -82,10 +83,26 @@ def marker(number: int) -> str:
     return MARKERS[(number + number // len(COLORS)) % len(MARKERS)]
 
 
+def plain(text: str) -> str:
+    """A name for matplotlib, which would read dollar signs as those of a formula."""
+    text = allowed(text).replace("$", r"\$")
+    # Legends omit lines whose names are empty or begin with an underscore.
+    return f" {text}" if text[:1] in ("", "_") else text
+
+
+def titles_of(systems: Mapping[str, str]) -> dict[str, str]:
+    """The title of each system by its name, which follows titles that several have."""
+    titles = [*systems.values()]
+    return {
+        name: title if titles.count(title) == 1 else f"{title} ({name})"
+        for name, title in systems.items()
+    }
+
+
 def label_axes(axis: Any, x: str, y: str) -> None:
     """Name the axes, and draw a light grid without a frame."""
-    axis.set_xlabel(x)
-    axis.set_ylabel(y)
+    axis.set_xlabel(plain(x))
+    axis.set_ylabel(plain(y))
     axis.grid(color="0.9")
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)

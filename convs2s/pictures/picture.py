@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ..common.errors import UserError
 from ..nn.attention import MEAN
 from .document import Document, MapEntry, SentenceEntry
+from .svg import allowed
 
 CELL_INCHES = 0.36
 LABEL_INCHES = 1.5
@@ -159,15 +160,16 @@ def _plot_panel(axis: Any, panel: Panel, largest: float) -> Any:
         vmax=largest,
     )
     if panel.title:
-        axis.set_title(panel.title, fontsize=9, color="0.25", parse_math=False)
+        axis.set_title(allowed(panel.title), fontsize=9, color="0.25", parse_math=False)
     # Tokens such as $ are not formulas.
-    axis.set_yticks(range(len(panel.rows)), panel.rows, parse_math=False)
+    rows, columns = ([*map(allowed, tokens)] for tokens in (panel.rows, panel.columns))
+    axis.set_yticks(range(len(rows)), rows, parse_math=False)
     axis.xaxis.tick_top()
     axis.tick_params(length=0, labelsize=9)
     rotated = {"rotation": 45, "ha": "left", "va": "center", "rotation_mode": "anchor"}
-    axis.set_xticks(range(len(panel.columns)), panel.columns, parse_math=False, **rotated)
-    axis.set_xticks([x - 0.5 for x in range(len(panel.columns) + 1)], minor=True)
-    axis.set_yticks([y - 0.5 for y in range(len(panel.rows) + 1)], minor=True)
+    axis.set_xticks(range(len(columns)), columns, parse_math=False, **rotated)
+    axis.set_xticks([x - 0.5 for x in range(len(columns) + 1)], minor=True)
+    axis.set_yticks([y - 0.5 for y in range(len(rows) + 1)], minor=True)
     axis.grid(which="minor", color="white", linewidth=1.5)
     axis.tick_params(which="minor", length=0)
     axis.spines[:].set_visible(False)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .figures import TITLES, color, label_axes, marker
+from .figures import TITLES, color, label_axes, marker, plain, titles_of
 
 UNITS = {
     "tokens_per_second": "training, target tokens/s",
@@ -68,7 +68,7 @@ def read_speeds(path: str, split: str | None = None) -> Speeds:
                 f"{path} has no results on {used}: choose one of {', '.join(splits)} (--split)."
             )
         systems = {}
-        for name, title in content["systems"].items():
+        for name, title in titles_of(content["systems"]).items():
             own = (run["splits"] for run in runs if run["system"] == name)
             scores = [float(each[used][metric]) for each in own if used in each]
             speeds = {
@@ -108,11 +108,11 @@ def plot(pyplot: Any, found: Speeds) -> Any:
                     color=color(number),
                     marker=marker(number),
                     linestyle="none",
-                    label=name,
+                    label=plain(name),
                 )
         label_axes(axis, title, "")
         axis.set_xlim(left=0)
-    axes[0].set_ylabel(f"{TITLES[found.metric]}, {found.split}")
+    axes[0].set_ylabel(plain(f"{TITLES[found.metric]}, {found.split}"))
     if found.metric == "wer":
         axes[0].invert_yaxis()
     shown = {

@@ -49,9 +49,14 @@ path, line {{ fill: none; stroke: currentColor; stroke-width: 1.2; }}
 """
 
 
+def allowed(text: str) -> str:
+    """Text with a replacement character for each that XML does not allow."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
 def plain(text: str) -> str:
     """Text with its markup escaped, and without characters that XML does not allow."""
-    return escape(_NOT_XML.sub("\ufffd", text))
+    return escape(allowed(text))
 
 
 class Drawing:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .figures import TITLES, color, label_axes, marker
+from .figures import TITLES, color, label_axes, marker, plain
 
 Value = float | str
 
@@ -137,10 +137,11 @@ def _lines(
         for name in runs[0]["options"]
         if all(run["options"].get(name) == run["options"][option] for run in runs)
     }
-    by_others: dict[str, list[dict[str, Any]]] = {}
+    others = [name for name in _varying(runs) if name not in same]
+    by_others: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for run in runs:
-        others = {name: value for name, value in run["options"].items() if name not in same}
-        by_others.setdefault(json.dumps(others, sort_keys=True), []).append(run)
+        key = tuple(str(run["options"].get(name)) for name in others)
+        by_others.setdefault(key, []).append(run)
     lines = [(members, _points(members, option, split, metric)) for members in by_others.values()]
     if any(len(points) > 1 for _, points in lines):
         lines = [(members, points) for members, points in lines if len(points) > 1]
@@ -153,14 +154,18 @@ def _lines(
 
 def _points(runs: list[dict[str, Any]], option: str, split: str, metric: str) -> list[Point]:
     """The points of one line, by value."""
-    found: dict[Value, list[float]] = {}
+    found: dict[Value, dict[tuple[Any, ...], list[float]]] = {}
     for run in runs:
-        value = _number(run["options"][option])
-        found.setdefault(value, []).append(run["splits"][split][metric])
-    return [
-        Point(value, statistics.mean(scores), statistics.stdev(scores) if len(scores) > 1 else None)
-        for value, scores in sorted(found.items(), key=lambda item: _order(item[0]))
-    ]
+        of_value = found.setdefault(_number(run["options"][option]), {})
+        # The same run on several data sets counts once, with its mean.
+        key = run["system"], run["seed"], run["trial"]
+        of_value.setdefault(key, []).append(run["splits"][split][metric])
+    points = []
+    for value, of_value in sorted(found.items(), key=lambda item: _order(item[0])):
+        scores = [*map(statistics.mean, of_value.values())]
+        deviation = statistics.stdev(scores) if len(scores) > 1 else None
+        points.append(Point(value, statistics.mean(scores), deviation))
+    return points
 
 
 def _line_name(run: dict[str, Any], varying: list[str], titles: dict[str, str], count: int) -> str:
@@ -197,7 +202,7 @@ def plot(pyplot: Any, sweep: Sweep) -> Any:
             color=color(number),
             marker=marker(number),
             capsize=3,
-            label=name,
+            label=plain(name),
         )
     label_axes(axis, sweep.option, f"{TITLES[sweep.metric]} ({sweep.split})")
     if len(sweep.lines) > 1:
@@ -209,7 +214,8 @@ def _places(axis: Any, values: list[Value]) -> dict[Value, float]:
     """The place of each value on the axis, which is logarithmic if the values span a decade."""
     numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) < len(values):
-        axis.set_xticks(range(len(values)), [str(value) for value in values])
+        names = [plain(value) if isinstance(value, str) else f"{value:g}" for value in values]
+        axis.set_xticks(range(len(values)), names)
         return {value: float(place) for place, value in enumerate(values)}
     axis.set_xticks(numbers, [f"{value:g}" for value in numbers])
     if min(numbers) > 0 and max(numbers) >= 10 * min(numbers):

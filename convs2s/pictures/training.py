@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..common.errors import UserError
 from ..common.logs import read_stats
 from ..common.text_files import read_lines
-from .figures import color, label_axes
+from .figures import color, label_axes, plain
 
 WIDTH, HEIGHT = 5.2, 3.2
 COLUMNS = 2
@@ -50,7 +50,7 @@ def read_training_curves(path: str) -> TrainingCurves:
             for name, value in stats.values.items():
                 if math.isfinite(value):
                     of_split.setdefault(name, {})[updates] = value
-    if not curves.train and not curves.valid:
+    if not any(curve(curves, panel) for panel in PANELS):
         raise UserError(
             f"{path} has no lines about training: give a log that fairseq-train printed, or wrote "
             "with --log-file, but not with --log-format none."
@@ -134,7 +134,7 @@ def plot(pyplot: Any, trainings: Mapping[str, TrainingCurves]) -> Any:
                 color=color(number),
                 linewidth=1.5,
                 marker="." if len(points) < 30 else None,
-                label=name,
+                label=plain(name),
             )
         if panel.log:
             axis.set_yscale("log")

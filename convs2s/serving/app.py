@@ -32,6 +32,9 @@ from .requests import AttentionRequest, TranslationRequest, read_request
 DIGITS = 4
 # A page with the weights of all layers and heads between more tokens is too large for a browser.
 MAX_ATTENTION_TOKENS = 120
+# Bytes of a request beyond the limit that are read and dropped: a client that sends everything
+# before it reads would otherwise see a reset connection in place of the answer.
+MAX_DROPPED = 2**26
 # Requests of other pages in the same browser cannot have this type.
 JSON_TYPE = "application/json"
 
@@ -170,15 +173,19 @@ class Server:
             raise RequestRefused(
                 415, f"The content is {kind or 'of no type'}: send JSON, as {JSON_TYPE}."
             )
-        body = bytearray()
+        body, size = bytearray(), 0
         async for chunk in request.stream():
-            body += chunk
-            if len(body) > self._limits.max_bytes:
-                raise RequestRefused(
-                    413,
-                    f"The request has more than {self._limits.max_bytes:,} bytes: send fewer lines "
-                    "at a time.",
-                )
+            size += len(chunk)
+            if size <= self._limits.max_bytes:
+                body += chunk
+            elif size > self._limits.max_bytes + MAX_DROPPED:
+                break
+        if size > self._limits.max_bytes:
+            raise RequestRefused(
+                413,
+                f"The request has more than {self._limits.max_bytes:,} bytes: send fewer lines "
+                "at a time.",
+            )
         return bytes(body)
 
 

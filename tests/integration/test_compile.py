@@ -1,5 +1,6 @@
 """``convs2s compile``: ONNX Runtime finds the translations that torch finds."""
 
+import shlex
 import shutil
 
 import pytest
@@ -193,7 +194,9 @@ def test_without_onnxruntime_torch_computes(checkpoint, monkeypatch):
     assert type(model_of(checkpoint)) is NetworkModel
 
 
-def test_the_folder_of_a_prepared_model(tmp_path):
-    folder = copied_model("adl", tmp_path / "prepared")
+def test_the_folder_of_a_prepared_model(tmp_path, capsys):
+    folder = copied_model("adl", tmp_path / "my model")
     assert convs2s(["compile", str(folder)]) == 0
     assert (folder / "model.onnx").is_dir()
+    printed = capsys.readouterr().out.partition("`")[2].partition("`")[0]
+    assert shlex.split(printed) == ["convs2s", "translate", "--path", str(folder / "model.pt")]

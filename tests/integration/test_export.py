@@ -126,6 +126,14 @@ def test_what_the_card_is_told(tmp_path, capsys):
     assert "There is no metric bleuu (did you mean 'bleu'?)" in line
 
 
+def test_a_definition_of_several_lines_is_one_row_of_the_card(tmp_path):
+    export(copied("adl", tmp_path / "prepared"), tmp_path / "exported")
+    card = (tmp_path / "exported" / "README.md").read_text(encoding="utf-8")
+    table = card.partition("## Model\n\n")[2].partition("\n\n")[0].splitlines()
+    assert all(row.startswith("|") and row.endswith("|") for row in table)
+    assert " -> res_nd(proj_dot_self_att) -> res(mlp_self_att) -> " in table[-1]
+
+
 def test_a_matrix_of_several_names_is_in_the_file_once(tmp_path):
     export(copied("adl", tmp_path / "prepared"), tmp_path / "exported")
     content = json.loads((tmp_path / "exported" / "config.json").read_text(encoding="utf-8"))

@@ -81,6 +81,20 @@ def test_the_printed_command_finds_the_preparation_of_a_model_elsewhere(
     assert capsys.readouterr().out == (folder / "text" / "valid.en").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["checkpoint_best.pt", "my.pt"])
+def test_the_printed_command_finds_a_model_of_any_name(name, folder, capsys):
+    model = folder / "checkpoints" / name
+    (folder / "checkpoints" / "average.pt").rename(model)
+    search = ["--lenpen", "0.12345678", "--max-len-b", "1000000"]
+    assert convs2s(["fast", str(folder), "--path", str(model), *search]) == 0
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert ("--fast" in command) == (name == "checkpoint_best.pt")
+    assert command[-6:-2] == search
+    command[command.index("FILE")] = str(folder / "text" / "valid.de")
+    assert convs2s([*command[1:], "--device", "cpu"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(LINES)
+
+
 def test_the_model_aligns_what_it_can_read(folder):
     path = str(folder / "checkpoints" / "average.pt")
     long = " ".join(["w1"] * 2000)

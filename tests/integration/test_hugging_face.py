@@ -236,6 +236,27 @@ def test_words_with_names_of_symbols_are_unknown(without_preparation, side):
         assert given["input_ids"] == expected["input_ids"]
 
 
+def test_a_tokenizer_has_the_options_that_are_given(without_preparation):
+    options = {"model_max_length": 2, "padding_side": "left", "local_files_only": True}
+    tokenizer = AutoTokenizer.from_pretrained(without_preparation.folder, **options)
+    assert "local_files_only" not in tokenizer.init_kwargs
+    batch = tokenizer(["eins zwei", ""], truncation=True, padding=True)
+    one, end = without_preparation("eins")["input_ids"]
+    assert batch["input_ids"] == [[one, end], [tokenizer.pad_token_id, end]]
+
+
+def test_the_end_of_the_sentence_is_a_special_token(without_preparation):
+    batch = without_preparation(
+        ["eins zwei", "eins"], return_special_tokens_mask=True, padding=True
+    )
+    (*_, end), (*_, padding) = batch["input_ids"]
+    assert end == without_preparation.eos_token_id and padding == without_preparation.pad_token_id
+    assert batch["special_tokens_mask"] == [[0, 0, 1], [0, 1, 1]]
+    given = batch["input_ids"][0]
+    mask = without_preparation.get_special_tokens_mask(given, already_has_special_tokens=True)
+    assert mask == [0, 0, 1]
+
+
 def test_unknown_words_are_special_tokens(without_preparation):
     """docs/export.md says what that means for a translation."""
     tokens = without_preparation.convert_tokens_to_ids(["eins", "neunzig", "zwei"])

@@ -237,6 +237,15 @@ def test_refusals(texts, arguments, message, tmp_path, temporary, capsys):
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", ["--output", "--reverse-output"])
+def test_an_empty_name_is_refused_before_the_work(option, tmp_path, capsys):
+    write_files(tmp_path, GIVEN)
+    before = {*tmp_path.iterdir()}
+    assert lexicon(tmp_path, "--alignments", tmp_path / "forward", option, "") == 2
+    assert f"{option} is empty: give the name of a file." in capsys.readouterr().err
+    assert {*tmp_path.iterdir()} == before
+
+
 def test_text_that_is_not_utf8(tmp_path, capsys):
     """The earlier output file is kept."""
     write_files(tmp_path, {**GIVEN, "de-en": ["of before"]})

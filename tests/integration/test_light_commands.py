@@ -226,6 +226,10 @@ def test_the_example_of_the_help_is_a_command_line(name, tmp_path, monkeypatch):
         (["translate", "--autocast-dtype", "bf"], ["bfloat16"]),
         (["adl", "expl"], ["explain"]),
         (["average", "--inputs", "a."], ["a.pt"]),
+        (["experiment", "a."], ["a.pt"]),
+        (["evaluate", "--links", "a."], ["a.pt"]),
+        (["export-onnx", "a.pt", "a."], ["a.pt"]),
+        (["plot", "training", "a."], ["a.pt"]),
     ],
 )
 def test_a_shell_completes(words, expected, tmp_path):

@@ -94,6 +94,8 @@ def test_the_attention_to_a_given_target(served, translator):
         ("translate", {"lines": ["a"], "model": "x"}, 400, "has adl.pt, convs2s.pt."),
         ("translate", b'{"lines": ["\\ud800"]}', 400, "send"),
         ("translate", {"lines": ["x" * 100_000]}, 413, "more than 100,000 bytes"),
+        # More than the buffers of a connection hold: the client has sent it all before it reads.
+        ("translate", {"lines": ["x" * 20_000_000]}, 413, "more than 100,000 bytes"),
         ("attention", {"line": " "}, 400, "There is no attention to an empty line"),
         ("attention", {"line": "ein " * 100}, 400, "tokens"),
         ("attention", {"line": "ein", "target": "one " * 121}, 400, "attention of 121 tokens is"),
@@ -281,6 +283,18 @@ def test_what_cannot_be_served(arguments, part, capsys):
     assert part in errors and errors.count("\n") == 1
 
 
+def test_an_address_of_ipv6_in_brackets():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with Served("adl", arguments=["--raw", "--host", "0:0:0:0:0:0:0:1"]) as served:
+        assert served.address.startswith("http://[0:0:0:0:0:0:0:1]:")
+        assert get(served.address)[0] == 200
+        assert get(served.address, Host="[::1]")[0] == 200
+        assert get(served.address, Host="[::2]")[0] == 400
+
+
 def test_a_port_that_is_taken(capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -291,7 +305,8 @@ def test_a_port_that_is_taken(capsys):
 
 def test_raw_text_of_a_prepared_model(tmp_path):
     folder = copied("adl", tmp_path / "prepared")
-    with Served(arguments=["--path", folder]) as served:
+    with Served(arguments=["--path", folder / "data-bin" / ".."]) as served:
+        assert '"name": "prepared"' in get(served.address)[1]
         (found,) = served.translate(["  " + LINES[0].upper()])
         (other,) = served.translate([LINES[0]])
         assert found["text"] == other["text"] != ""

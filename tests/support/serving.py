@@ -41,7 +41,7 @@ class Served:
             env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )
         printed = self.process.stdout.readline()
-        assert printed.startswith("Open http://127.0.0.1:"), self.process.stderr.read()
+        assert printed.startswith("Open http://"), self.process.stderr.read()
         self.address = printed.split()[1]
         return self
 

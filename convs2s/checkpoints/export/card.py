@@ -169,7 +169,9 @@ class Card:
         ]
         for side in ("encoder", "decoder"):
             if definition := self.config.model.get(f"{side}_adl"):
-                rows.append([side, f"`{definition}`".replace("|", r"\|")])
+                # A row is one line; a definition may have several.
+                one_line = " ".join(definition.split()).replace("|", r"\|")
+                rows.append([side, f"`{one_line}`"])
         yield "## Model"
         yield markdown_table(["", ""], rows)
         yield f"`{CONFIG}` has all options."

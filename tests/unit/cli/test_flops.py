@@ -127,3 +127,18 @@ def test_rnnsearch_has_the_published_size(source, target, published, capsys):
 def test_errors(arguments, message, capsys):
     assert main(["flops", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (
+            ["--arch", "pervasive", "--words", "50"],
+            "--words 50 is for --named: give --source-words",
+        ),
+        (["--named", "--target-words", "50"], "--target-words 50 is not for --named, whose models"),
+    ],
+)
+def test_words_of_other_tables(arguments, message, capsys):
+    assert main(["flops", *arguments]) == 2
+    assert message in capsys.readouterr().err

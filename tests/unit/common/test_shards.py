@@ -58,6 +58,13 @@ def test_the_number_of_lines_is_expected_from_their_bytes(tmp_path):
     assert len([*lines]) == 1999 and reader.expected == 2000
 
 
+def test_a_shard_may_begin_with_a_line_that_has_a_nul_byte(tmp_path):
+    """Only in the first line of a file, it tells UTF-16 from text."""
+    (tmp_path / "text").write_bytes(b"aaaaaa\nc\0d\n")
+    lines = [[line.strip("\n") for line in reader] for reader in readers(tmp_path / "text", 2)]
+    assert lines == [["aaaaaa"], ["c\0d"]]
+
+
 def test_a_compressed_file_has_no_shards(tmp_path):
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(b"a\nb\n"))

@@ -220,6 +220,14 @@ def test_unknown_metric():
         find_metrics(["bleu", "bleurt"], MetricOptions())
 
 
+def test_one_sentence_is_not_tested():
+    systems, lines = {"first": ["a b c"], "better": ["a b c d"]}, ["a b c d"]
+    metrics = find_metrics(["bleu"], MetricOptions())
+    groups = group_by_length([4])
+    found = evaluate(systems, [lines], groups, "reference", metrics, MetricOptions())
+    assert [each.tests for each in found.results] == [{}, {}]
+
+
 def test_comparison_of_systems():
     systems = {"first": HYPOTHESES * 8, "same": HYPOTHESES * 8, "better": REFERENCES * 8}
     references = [REFERENCES * 8]

@@ -24,6 +24,11 @@ from convs2s.cli import main
             "hyp --references ref --translations out",
             "--translations out is for the translations of checkpoints, but no system is one",
         ),
+        ("hyp --references ref --output=", "--output is empty: give the name of a file."),
+        (
+            "hyp --references ref --translations=",
+            "--translations is empty: give the name of a file.",
+        ),
         (
             "hyp --references ref --gold-from-one",
             "--gold-from-one needs --gold-links FILE",
@@ -31,6 +36,22 @@ from convs2s.cli import main
         (
             "--links links --gold-links links --min-words 3",
             "--min-words counts short outputs of systems, but there are none",
+        ),
+        (
+            "--links links --gold-links links --comet ref",
+            "--comet scores systems, but there are none: omit it",
+        ),
+        (
+            "--links links --gold-links links --length-bounds 3",
+            "--length-bounds groups the sentences of systems, but there are none",
+        ),
+        (
+            "--links links --gold-links links --tokenize zh",
+            "--tokenize is for BLEU of systems, but there are none",
+        ),
+        (
+            "--links links --gold-links links --lowercase",
+            "--lowercase is for scores of systems, but there are none",
         ),
     ],
 )

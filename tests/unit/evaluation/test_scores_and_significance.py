@@ -88,6 +88,11 @@ def test_identical_systems_do_not_differ():
     assert paired_bootstrap(REFERENCES, [hypotheses], [hypotheses], samples=100) == (0, 1)
 
 
+def test_one_sentence_is_not_significant():
+    found = paired_bootstrap(["a b c d"], [["a b c"]], [["a b c d"]], samples=100)
+    assert found.difference > 0 and found.p == 1
+
+
 def test_a_better_system_is_significant():
     baseline = [noisy(REFERENCES, 0.5, seed) for seed in (1, 2)]
     system = [noisy(REFERENCES, 0.1, seed) for seed in (3, 4, 5)]
@@ -144,6 +149,8 @@ def test_the_test_over_seeds_is_that_of_scipy(sizes, spread):
     assert over_seeds(baseline, system) == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert over_seeds(baseline, baseline) == pytest.approx(1)
     assert over_seeds([1, 1], [2, 2]) == 0 and over_seeds([1, 1], [1, 1]) == 1
+    # The mean of these six numbers is rounded, and differs from each of them.
+    assert over_seeds([1.3781240771943] * 2, [1.3781240771943] * 6) == 1
 
 
 def test_the_test_over_data_sets_tries_all_signs():

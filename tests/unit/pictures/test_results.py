@@ -2,6 +2,7 @@
 
 import json
 import math
+from xml.etree import ElementTree
 
 import pytest
 
@@ -91,12 +92,34 @@ def test_options_with_the_same_value_are_one_and_single_points_are_left_out(resu
     assert [*found.lines.values()] == [[(64, 38.0, None), (128, 39.0, None)]]
 
 
+def test_the_deviation_is_that_of_means_over_data_sets(results):
+    runs = [
+        {**run("a", seed, bleu + seed, dropout=dropout), "data_set": data_set}
+        for dropout in (0.1, 0.2)
+        for seed in (1, 3)
+        for data_set, bleu in (("one", 10.0), ("two", 50.0))
+    ]
+    first, _ = sweep.read_sweep(results(*runs), "dropout").lines["System A"]
+    assert first == (0.1, 32.0, pytest.approx(math.sqrt(2)))
+
+
+def test_numbers_and_their_texts_are_the_same_value(results):
+    path = results(
+        run("a", 1, 1.0, lr=1, dropout=0.1),
+        run("a", 2, 3.0, lr="1", dropout=0.1),
+        run("a", 1, 2.0, lr=1, dropout=0.2),
+    )
+    (line,) = sweep.read_sweep(path, "dropout").lines.values()
+    assert [(point.value, point.score) for point in line] == [(0.1, 2.0), (0.2, 2.0)]
+
+
 def test_values_that_are_no_numbers(results):
     found = sweep.read_sweep(
-        results(run("a", 1, 1.0, arch="y"), run("b", 1, 2.0, arch="x")), "arch"
+        results(run("a", 1, 1.0, arch="y"), run("b", 1, 2.0, arch="x"), run("c", 1, 2.0, arch=8)),
+        "arch",
     )
     figure = sweep.plot(pyplot, found)
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["x", "y"]
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["8", "x", "y"]
     pyplot.close(figure)
 
 
@@ -174,6 +197,20 @@ def test_groups_that_are_too_short_for_bleu_have_no_point(scores):
     pyplot.close(figure)
 
 
+def test_names_are_neither_formulas_nor_hidden(scores, tmp_path):
+    content = json.loads(scores.read_text())
+    for result, name in zip(content["results"], ("_base $x^$", "\x01 5$"), strict=True):
+        result["name"] = name
+    scores.write_text(json.dumps(content))
+    output = tmp_path / "lengths.svg"
+    assert main(["plot", "lengths", str(scores), "--output", str(output)]) == 0
+    written = ElementTree.parse(output).getroot()
+    assert written.tag.endswith("svg") and "_base $x^$" in output.read_text()
+    figure = lengths.plot(pyplot, lengths.read_length_results(str(scores)))
+    pyplot.close(figure)
+    assert len(figure.axes[0].get_legend().get_texts()) == 2
+
+
 def test_the_command_writes_a_plot(scores, tmp_path, capsys):
     output = tmp_path / "lengths.svg"
     assert main(["plot", "lengths", str(scores), "--output", str(output)]) == 0
@@ -228,6 +265,11 @@ def test_scores_by_data_set(tmp_path):
     assert (found.metric, found.split, found.sets) == ("wer", "test", ["one", "two"])
     assert [*found.systems.values()] == [[20, 50], [15, None]]
     assert [*sets.read_scores(str(path), "valid").systems.values()] == [[9, 7], [5, None]]
+    alike = {**SCORES, "systems": dict.fromkeys("ab", "same")}
+    path.write_text(json.dumps(alike))
+    both = sets.read_scores(str(path)).systems
+    assert both == {"same (a)": [20, 50], "same (b)": [15, None]}
+    path.write_text(json.dumps(SCORES))
     figure = sets.plot(pyplot, found)
     pyplot.close(figure)
     texts = {text.get_text(): text for text in figure.axes[0].texts}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from convs2s.cli import plot
 from convs2s.common.errors import UserError
 from convs2s.pictures import training
 from convs2s.pictures.training import TrainingCurves, read_training_curves
@@ -76,6 +77,16 @@ def test_a_cut_line_and_values_that_are_not_finite_are_left_out(tmp_path):
 def test_a_file_that_is_no_log(tmp_path):
     with pytest.raises(UserError, match="train.log has no lines about training"):
         read(tmp_path, ["nothing", TIME + "fairseq_cli.train | hello"])
+    with pytest.raises(UserError, match="train.log has no lines about training"):
+        read(tmp_path, ['{"epoch": 1, "num_updates": "5", "gnorm": "1.5", "wps": "0"}'])
+
+
+@pytest.mark.parametrize("text, name", [("{}", "run"), ("={}", "run"), ("mine={}", "mine")])
+def test_names_of_training_runs(text, name, tmp_path):
+    log = tmp_path / "run" / "train.log"
+    log.parent.mkdir()
+    log.write_text("\n".join(JSON))
+    assert [*plot._read_trainings([text.format(log)])] == [name]
 
 
 def test_smoothing_keeps_the_mean():
