@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -157,12 +158,15 @@ def _named(option: str, text: str, taken: Collection[str]) -> tuple[str, str]:
 def _read_weights(path: str) -> dict[str, float]:
     text = "\n".join(read_sentences(path))
     try:
-        found = json.loads(text)
-        return {str(name): float(weight) for name, weight in found.items()}
+        weights = {str(name): float(weight) for name, weight in json.loads(text).items()}
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise UserError(
             f'{path} has no weights: give JSON such as {{"score": 1, "words": 0.1}} (--weights).'
         ) from error
+    for name, weight in weights.items():
+        if not math.isfinite(weight):
+            raise UserError(f"The weight of {name} in {path} is {weight}: give a finite number.")
+    return weights
 
 
 def _report(lists: Sequence[NBest], chosen: Sequence[str], references: Sequence[str]) -> None:

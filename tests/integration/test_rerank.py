@@ -96,6 +96,7 @@ REFUSED = {
     "taken": (("--scores", "words=file", "--weights", "1.txt"), "another feature called words"),
     "references": (("--utility", "bleu", "--references", "1.txt"), "1.txt has 1 line(s), but"),
     "weights": (("--weights", "1.txt"), "1.txt has no weights"),
+    "infinite weights": (("--weights", "nan.txt"), "The weight of words in nan.txt is nan: give"),
     "missing weights": (("--weights", "no.json"), "There is no file no.json"),
 }
 
@@ -104,6 +105,7 @@ REFUSED = {
 def test_refused(kind, lists, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "1.txt").write_text("1\n", encoding="utf-8")
+    (tmp_path / "nan.txt").write_text('{"score": 1, "words": NaN}', encoding="utf-8")
     arguments, message = REFUSED[kind]
     done = rerank(lists / "test", *arguments)
     assert done.returncode == 2 and "Traceback" not in done.stderr
