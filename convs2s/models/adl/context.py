@@ -69,8 +69,7 @@ class Context:
     source: Source = field(default_factory=lambda: Source({}))
     need_weights: bool = False
     attention: list[LayerAttention] = field(default_factory=list)
-    # The same in a context that ``replace`` makes of this one, whose positions do not differ.
-    _shared: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    _shared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def shared(self, name: Hashable, make: Callable[[], Any]) -> Any:
         """What several layers of this pass need, computed by ``make`` for the first of them.
