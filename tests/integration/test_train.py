@@ -13,7 +13,7 @@ from convs2s.checkpoints.averaging import average
 from convs2s.checkpoints.files import load_checkpoint
 from convs2s.cli import main as convs2s
 from convs2s.common.locks import lock_folder, locked_file, release
-from tests.support.commands import TINY, assert_same_weights, run, server
+from tests.support.commands import NEEDS_FAIRSEQ, TINY, assert_same_weights, run, server
 
 LAYER = """
 from torch import nn
@@ -74,6 +74,7 @@ def test_the_model_is_the_average_of_the_last_eighth(trained):
     assert all(found[name].equal(expected[name]) for name in expected)
 
 
+@NEEDS_FAIRSEQ
 def test_bleu_of_a_validation_is_that_of_the_text(tmp_path, capsys):
     """The Moses tokenizer marks where its detokenizer would set no space, or another one."""
     pytest.importorskip("sacremoses")
