@@ -6,16 +6,15 @@ import shlex
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from ..checkpoints.folders import CHECKPOINTS
 from ..common.errors import UserError, nearest
 from ..common.installation import missing_fairseq
+from ..experiments.options import arguments
 from ..experiments.training.request import Request, in_lines, read_data
 from ..experiments.training.run import LOG, check_command, train
 from ..models import FAMILIES, family_of
 from ..models.adl.options import AdlOptions
-from ..models.options import kind_of
 from ..text.preparation import DATA
 from .arguments import AtLeast, add_flag, add_folder
 from .plugin import use_user_dir
@@ -113,21 +112,19 @@ def _check_definitions(request: Request) -> None:
     """Check definitions in ADL with the sizes and the dialect of the model, and the user's layers.
 
     Raises:
-        UserError: if a definition is wrong.
+        UserError: if a definition is wrong, or an option of the model.
     """
+    # Its layers with tensors would delay other commands.
+    from .sizes import configuration
+
     given = request.settings
     use_user_dir(given.get("user-dir"))
-    values: dict[str, Any] = {}
-    for each in fields(AdlOptions):
-        text = given.get(each.name.replace("_", "-"))
-        if text is not None:
-            kind = kind_of(each.type)
-            try:
-                values[each.name] = text == "True" if kind is bool else kind(text)
-            except ValueError:
-                # fairseq-train says what is wrong.
-                return
-    AdlOptions(**values).resolve()
+    names = [each.name.replace("_", "-") for each in fields(AdlOptions)]
+    flags = {"True": True, "False": False}
+    changes = {name: flags.get(given[name], given[name]) for name in names if name in given}
+    options = configuration("adl", [*map(str, arguments(changes))])
+    assert isinstance(options, AdlOptions)
+    options.resolve()
 
 
 def _check_architecture(arch: str | None, forwarded: list[str]) -> None:

@@ -83,7 +83,7 @@ def marker(number: int) -> str:
     return MARKERS[(number + number // len(COLORS)) % len(MARKERS)]
 
 
-def plain(text: str) -> str:
+def literal(text: str) -> str:
     """A name for matplotlib, which would read dollar signs as those of a formula."""
     text = allowed(text).replace("$", r"\$")
     # Legends omit lines whose names are empty or begin with an underscore.
@@ -101,8 +101,8 @@ def titles_of(systems: Mapping[str, str]) -> dict[str, str]:
 
 def label_axes(axis: Any, x: str, y: str) -> None:
     """Name the axes, and draw a light grid without a frame."""
-    axis.set_xlabel(plain(x))
-    axis.set_ylabel(plain(y))
+    axis.set_xlabel(literal(x))
+    axis.set_ylabel(literal(y))
     axis.grid(color="0.9")
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .figures import color, label_axes, marker, plain
+from .figures import color, label_axes, literal, marker
 
 
 class LengthResults(NamedTuple):
@@ -60,7 +60,7 @@ def plot(pyplot: Any, results: LengthResults) -> Any:
     figure, axis = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     places = range(len(results.groups))
     for number, (name, bleu) in enumerate(results.bleu.items()):
-        axis.plot(places, bleu, color=color(number), marker=marker(number), label=plain(name))
+        axis.plot(places, bleu, color=color(number), marker=marker(number), label=literal(name))
     axis.set_xticks(places, [f"{title}\n({count:,})" for title, count in results.groups])
     label_axes(axis, f"{results.lengths_of} length in tokens (sentences)", "BLEU")
     if len(results.bleu) > 1:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .figures import COLORS, TITLES, plain, titles_of
+from .figures import COLORS, TITLES, literal, titles_of
 
 # Characters in a line of a system's title.
 TITLE_WIDTH = 20
@@ -89,9 +89,9 @@ def plot(pyplot: Any, scores: Scores) -> Any:
     figure, axis = pyplot.subplots(figsize=(width, height), layout="constrained")
     better = "Blues" if scores.metric == "bleu" else "Blues_r"
     image = axis.imshow(cells, aspect="auto", cmap=better)
-    titles = [plain(textwrap.fill(title, TITLE_WIDTH)) for title in scores.systems]
+    titles = [literal(textwrap.fill(title, TITLE_WIDTH)) for title in scores.systems]
     axis.set_xticks(range(len(titles)), titles, fontsize=8)
-    axis.set_yticks(range(len(scores.sets)), [*map(plain, scores.sets)])
+    axis.set_yticks(range(len(scores.sets)), [*map(literal, scores.sets)])
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     best = max if scores.metric == "bleu" else min
@@ -112,5 +112,5 @@ def plot(pyplot: Any, scores: Scores) -> Any:
                 color="white" if is_dark else COLORS[-1],
                 weight="bold" if value == best(known) else "normal",
             )
-    axis.set_xlabel(plain(f"{TITLES[scores.metric]}, {scores.split}"))
+    axis.set_xlabel(literal(f"{TITLES[scores.metric]}, {scores.split}"))
     return figure

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .figures import TITLES, color, label_axes, marker, plain, titles_of
+from .figures import TITLES, color, label_axes, literal, marker, titles_of
 
 UNITS = {
     "tokens_per_second": "training, target tokens/s",
@@ -108,11 +108,11 @@ def plot(pyplot: Any, found: Speeds) -> Any:
                     color=color(number),
                     marker=marker(number),
                     linestyle="none",
-                    label=plain(name),
+                    label=literal(name),
                 )
         label_axes(axis, title, "")
         axis.set_xlim(left=0)
-    axes[0].set_ylabel(plain(f"{TITLES[found.metric]}, {found.split}"))
+    axes[0].set_ylabel(literal(f"{TITLES[found.metric]}, {found.split}"))
     if found.metric == "wer":
         axes[0].invert_yaxis()
     shown = {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import UserError
 from ..common.text_files import read_text
-from .figures import TITLES, color, label_axes, marker, plain
+from .figures import TITLES, color, label_axes, literal, marker
 
 Value = float | str
 
@@ -202,7 +202,7 @@ def plot(pyplot: Any, sweep: Sweep) -> Any:
             color=color(number),
             marker=marker(number),
             capsize=3,
-            label=plain(name),
+            label=literal(name),
         )
     label_axes(axis, sweep.option, f"{TITLES[sweep.metric]} ({sweep.split})")
     if len(sweep.lines) > 1:
@@ -214,7 +214,7 @@ def _places(axis: Any, values: list[Value]) -> dict[Value, float]:
     """The place of each value on the axis, which is logarithmic if the values span a decade."""
     numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) < len(values):
-        names = [plain(value) if isinstance(value, str) else f"{value:g}" for value in values]
+        names = [literal(value) if isinstance(value, str) else f"{value:g}" for value in values]
         axis.set_xticks(range(len(values)), names)
         return {value: float(place) for place, value in enumerate(values)}
     axis.set_xticks(numbers, [f"{value:g}" for value in numbers])

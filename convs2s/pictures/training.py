@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..common.errors import UserError
 from ..common.logs import read_stats
 from ..common.text_files import read_lines
-from .figures import color, label_axes, plain
+from .figures import color, label_axes, literal
 
 WIDTH, HEIGHT = 5.2, 3.2
 COLUMNS = 2
@@ -134,7 +134,7 @@ def plot(pyplot: Any, trainings: Mapping[str, TrainingCurves]) -> Any:
                 color=color(number),
                 linewidth=1.5,
                 marker="." if len(points) < 30 else None,
-                label=plain(name),
+                label=literal(name),
             )
         if panel.log:
             axis.set_yscale("log")

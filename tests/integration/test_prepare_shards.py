@@ -16,7 +16,7 @@ from convs2s.cli import main
 from convs2s.common.locks import shared_lock
 from convs2s.text import parts, pipeline, selection
 from tests import ROOT
-from tests.integration.test_prepare import files, make_pairs, write_pairs
+from tests.support.preparing import files, make_pairs, write_pairs
 
 # The command with parts of so many lines, files of at most so many bytes, and a pause of so many
 # seconds in each part.

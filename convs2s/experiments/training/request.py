@@ -41,6 +41,7 @@ class Data(NamedTuple):
         tokenizer, subwords: the tokenizer and the kind of sub-words.
         longest: tokens of the longest line to validate or test on; 0 if unknown.
         marks_spaces: whether the tokenizer has marked spaces.
+        is_prepared: whether ``convs2s prepare`` wrote it.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Data(NamedTuple):
     subwords: str = "subword_nmt"
     longest: int = 0
     marks_spaces: bool = False
+    is_prepared: bool = False
 
     def count_tokens(self) -> tuple[int, int]:
         """The tokens of the training text in the source and in the target language."""
@@ -82,6 +84,7 @@ def read_data(folder: Path) -> Data:
                 content["subwords"]["method"],
                 max(held_out, default=0),
                 bool(content.get(MARKS)),
+                is_prepared=True,
             )
     indexes = sorted(folder.glob("train.*-*.*.idx"))
     if not indexes:
@@ -221,7 +224,7 @@ def _criterion(family: str | None, data: Data) -> Options:
 def validation_options(data: Data) -> Options:
     """Options that score greedy translations of the validation set: BLEU of text.
 
-    Without the package of the tokenizer, it is BLEU of tokens.
+    It is BLEU of words if others made the tokens, or without the package of the tokenizer.
     """
     tokenizer = of_sides(data.tokenizer)[1]
     options: Options = {
@@ -230,7 +233,7 @@ def validation_options(data: Data) -> Options:
     }
     if data.subwords in JOINED:
         options["eval-bleu-remove-bpe"] = JOINED[data.subwords]
-    if not tokenizer.startswith("moses") or find_spec("sacremoses"):
+    if data.is_prepared and (not tokenizer.startswith("moses") or find_spec("sacremoses")):
         prepared = {
             "target_lang": data.languages[1],
             "prepared_tokenizer": tokenizer,

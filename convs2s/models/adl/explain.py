@@ -67,7 +67,7 @@ def _layer_dict(
     total = figures([spec], length, own_weights)
     own = own_weights and spec.owns_weights
     where = spec.place.error("")
-    left, right = receptive_field([spec])
+    reach = receptive_field([spec])
     # The second chain of a bi reads from right to left.
     directions = [is_reversed != (spec.name == "bi" and n == 1) for n in range(len(spec.chains))]
     return {
@@ -77,7 +77,7 @@ def _layer_dict(
         "width": spec.width,
         "parameters": total.parameters,
         "multiply_adds": total.multiply_adds,
-        "receptive_field": _field_dict(Reach(right, left) if is_reversed else Reach(left, right)),
+        "receptive_field": _field_dict(reach.mirrored if is_reversed else reach),
         "line": where.line,
         "column": where.column,
         "lets": [use.name for use in spec.lets],

@@ -44,9 +44,8 @@ class Part:
 
     def reversed(self) -> "Part":
         """The same from right to left."""
-        left, right = self.reach or POSITION
         parts = tuple(part.reversed() for part in self.parts)
-        return replace(self, reach=Reach(right, left), parts=parts)
+        return replace(self, reach=(self.reach or POSITION).mirrored, parts=parts)
 
     @property
     def field(self) -> str:

@@ -110,7 +110,8 @@ def test_validation_scores_the_text_of_the_preparation(tmp_path, tokenizer, subw
     pytest.importorskip("convs2s_plugin")
     if "moses" in tokenizer:
         pytest.importorskip("sacremoses")
-    data = Data(tmp_path, ("de", "en"), 5, False, tokenizer, subwords, marks_spaces=True)
+    how = {"marks_spaces": True, "is_prepared": True}
+    data = Data(tmp_path, ("de", "en"), 5, False, tokenizer, subwords, **how)
     options = validation_options(data)
     detokenizer = encoders.build_tokenizer(
         Namespace(
@@ -204,8 +205,11 @@ def test_data_of_a_preparation_and_of_fairseq(tmp_path):
         "marks_spaces": True,
     }
     (folder / "preparation.yaml").write_text(json.dumps(content))
-    wanted = Data(binarized, ("de", "en"), 5, False, "characters", "none", 2000, True)
+    wanted = Data(binarized, ("de", "en"), 5, False, "characters", "none", 2000, True, True)
     assert read_data(folder) == read_data(binarized) == wanted
+    assert "eval-bleu-detok" in validation_options(wanted)
+    # The words of others stay as they are.
+    assert "eval-bleu-detok" not in validation_options(wanted._replace(is_prepared=False))
     options = Request(wanted, folder / "checkpoints").train_options()
     assert options["skip-invalid-size-inputs-valid-test"]
 

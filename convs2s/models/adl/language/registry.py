@@ -54,6 +54,11 @@ class Reach(NamedTuple):
     left: float
     right: float
 
+    @property
+    def mirrored(self) -> "Reach":
+        """The same for a chain that reads from right to left."""
+        return Reach(self.right, self.left)
+
 
 POSITION = Reach(0, 0)
 PAST = Reach(UNBOUNDED, 0)
