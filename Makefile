@@ -110,7 +110,7 @@ MULTI30K ?=
 SIGMORPHON ?=
 MODELS ?=
 models: $(STAMP)
-	$(BIN)/python models/build.py $(if $(MULTI30K),--multi30k $(MULTI30K) )$(if $(SIGMORPHON),--sigmorphon $(SIGMORPHON) )$(MODELS)
+	$(BIN)/python models/build.py $(if $(MULTI30K),--multi30k '$(MULTI30K)' )$(if $(SIGMORPHON),--sigmorphon '$(SIGMORPHON)' )$(MODELS)
 
 lint: $(STAMP) style
 	$(BIN)/mypy
@@ -141,9 +141,11 @@ wheel: $(STAMP)
 	$(BIN)/python setup.py --quiet sdist
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
 
+# Output of the examples; that of experiments of a user's own stays.
+OUTPUT := $(foreach kind,out smoke,$(patsubst %.yaml,%_$(kind),$(notdir $(wildcard examples/*/*.yaml examples/*/*/*.yaml)))) \
+	$(addsuffix _out,demo number_to_words error_correction iwslt14 pronunciation convs2s pervasive distillation \
+	models fuzz back_translation) iwslt14_text examples/notebook/first_hour_out
 clean:
-	rm -rf .venv .venv-* build dist site *.egg-info demo_out recipes_out compare_out tables_out \
-		models_out number_to_words_out error_correction_out distillation_out back_translation_out fuzz_out \
-		examples/notebook/first_hour_out
+	rm -rf .venv .venv-* build dist site *.egg-info $(OUTPUT)
 	rm -rf .coverage .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,7 +12,8 @@ from convs2s_plugin.models import AdlModel as _AdlModel
 from convs2s_plugin.models import ConvS2SModel as _ConvS2SModel
 from convs2s_plugin.models import PervasiveModel as _PervasiveModel
 
-dependencies = ["fairseq", "numpy", "sacrebleu", "subword_nmt", "torch", "yaml"]
+dependencies = ["backports", "fairseq", "numpy", "sacrebleu", "subword_nmt"]
+dependencies += ["torch", "tqdm", "yaml"]
 
 
 def translator(

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from convs2s.common.output_files import atomic_write
+from convs2s.common.output_files import atomic_write, check_text_writable
 from convs2s_plugin.compat.messages import user_message
 
 from . import (
@@ -69,6 +69,8 @@ def _add_json(parser: argparse.ArgumentParser, run) -> None:
 
 def run_and_report(run, args: argparse.Namespace) -> None:
     """Measure, print the result, and write it as JSON if ``--json`` is given."""
+    if args.json:
+        check_text_writable(str(args.json))
     result = run(args)
     print(report(result))
     if args.json:
@@ -83,6 +85,8 @@ def main() -> int:
         return args.run(args) or 0
     except Exception as error:
         message = user_message(error)
+        if message is None and isinstance(error, OSError):
+            message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
         if message is None:
             raise
         print(f"benchmarks: error: {message}", file=sys.stderr)

@@ -55,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     """Measure all axes of all families and write the report.
 
     Raises:
-        UserError: if torch has no such device, or the folder is not writable.
+        UserError: if torch has no such device, or a file cannot be written.
+        OSError: if the folder cannot be made.
     """
     use_device(args.device)
     args.out.mkdir(parents=True, exist_ok=True)

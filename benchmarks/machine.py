@@ -1,11 +1,10 @@
 """The machine and the versions that a result was measured with."""
 
 import platform
-from importlib import metadata
 
 import torch
 
-from convs2s.common.installation import cpu_field, processor
+from convs2s.common.installation import FAIRSEQ, cpu_field, installed_version, processor
 
 # CPU flags of fast matrix multiplication in lower precision.
 LOW_PRECISION_FLAGS = (
@@ -28,9 +27,9 @@ def machine(device: str) -> dict[str, object]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "fairseq": ", ".join(
-            f"{name} {_version(name)}" for name in ("fairseq", "ve-fairseq") if _version(name)
+            f"{name} {version}" for name in FAIRSEQ if (version := installed_version(name))
         ),
-        "convs2s-plugin": _version("convs2s-plugin"),
+        "convs2s-plugin": installed_version("convs2s-plugin") or "",
     }
     if device == "cuda":
         description["cuda"] = torch.version.cuda
@@ -43,10 +42,3 @@ def _processor() -> str:
     found = [flag for flag in LOW_PRECISION_FLAGS if flag in flags]
     title = processor()
     return f"{title} ({', '.join(found)})" if found else title
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""

@@ -81,8 +81,12 @@ def run(args: argparse.Namespace) -> dict:
     """Generate text and prepare it.
 
     Raises:
-        UserError: if the system has no /proc, or ``convs2s prepare`` fails.
+        UserError: if the system has no /proc, the shortest pair is longer than the longest, or
+            ``convs2s prepare`` fails.
     """
+    shortest, longest = args.words
+    if shortest > longest:
+        raise UserError(f"--words is {shortest} {longest}: give the smaller number first.")
     if not Path("/proc/self/smaps_rollup").exists():
         raise UserError("The memory of processes is read from /proc, which this system lacks.")
     with tempfile.TemporaryDirectory() as folder:

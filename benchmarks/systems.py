@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from convs2s.common.output_files import atomic_write
+from convs2s.common.output_files import atomic_write, check_text_writable
 from convs2s.experiments.file import System
 from convs2s.experiments.reader import read_experiment
 
@@ -43,14 +43,19 @@ def run(args: argparse.Namespace) -> dict:
 
     Returns:
         The target tokens per second in training, the sentences per second in translation, and both
-        relative to the baseline of the experiment, or to its first system, in the same round.
+        relative to the baseline of the experiment, or to the first system that is measured, in the
+        same round.
     Raises:
         UserError: if the file, the data or the device cannot be used.
     """
     use_device(args.device)
+    if args.speeds:
+        check_text_writable(str(args.speeds))
     experiment = read_experiment(args.file)
     systems = {
-        name: system for name, system in experiment.systems.items() if system.runs_of is None
+        name: system
+        for name, system in experiment.systems.items()
+        if system.runs_of is None and not system.ensemble
     }
     settings = {
         system.title: model_setting(system)._replace(
@@ -62,7 +67,8 @@ def run(args: argparse.Namespace) -> dict:
         )
         for system in systems.values()
     }
-    baseline = systems[experiment.baseline or next(iter(systems))].title
+    # One that takes the models of others is not measured.
+    baseline = systems.get(experiment.baseline or "", next(iter(systems.values()))).title
     work = {
         "tokens_per_second": trainings(settings),
         "sentences_per_second": searches(settings),

@@ -36,6 +36,8 @@ OF_THE_GENERATOR = (
     "inference_step_args",
     "prefix_allowed_tokens_fn",
 )
+# Those that need a data set with translations, or a language model.
+OF_THE_COMMAND = ("score_reference", "prefix_size", "lm_path")
 # The options of a translator that belong to the task.
 OF_THE_TASK = ("autocast_dtype", "int8", "lexicon", "candidates_per_word", "frequent_candidates")
 
@@ -116,7 +118,8 @@ class HubInterface(GeneratorHubInterface):
             For one line, its best translation (``str``), or with ``nbest`` its best translations,
             the best one first (``list[str]``); for several, a list with that of each line.
         Raises:
-            UserError: if an option is unknown or has a value that is not allowed.
+            UserError: if an option is unknown or has a value that is not allowed, or if lines were
+                skipped.
         """
         lines = [sentences] if isinstance(sentences, str) else list(checked_lines(sentences))
         wanted = 1 if nbest is None else nbest
@@ -128,6 +131,12 @@ class HubInterface(GeneratorHubInterface):
             # Checked before anything is generated.
             self._with(beam, nbest=wanted)
             generated = self.generate(list(map(self.encode, lines)), beam, **options)
+            if len(generated) < len(lines):
+                raise UserError(
+                    f"skip_invalid_size_inputs omits {len(lines) - len(generated)} of "
+                    f"{len(lines)} lines, which are too long for the model: shorten or remove "
+                    "them. Without options of fairseq's generator, long lines are split."
+                )
             lists = [
                 [self.decode(hypothesis["tokens"]) for hypothesis in of_line[:wanted]]
                 for of_line in generated
@@ -192,10 +201,16 @@ class HubInterface(GeneratorHubInterface):
             arguments, options: as in fairseq; options of the translator count unless they are
                 given here.
         Raises:
-            UserError: if an option is not one of fairseq's generator, or unknown words are to be
-                replaced.
+            UserError: if an option is not one of fairseq's generator, or needs more than the
+                tokens, or if unknown words are to be replaced.
         """
         check_names(options, OF_THE_GENERATOR, "fairseq's generator")
+        for name in OF_THE_COMMAND:
+            if options.get(name):
+                raise UserError(
+                    f"{name} is for fairseq-generate, which reads translations and language "
+                    "models: omit it here. The method score scores given translations."
+                )
         known = self.translator.ensemble.options
         if options.get("replace_unk", known.replace_unk) not in (None, False):
             raise UserError(

@@ -107,7 +107,7 @@ class ReduceLROnValidation(FairseqLRScheduler):
         else:
             self.waited += 1
         reason = None
-        if self.waited == self.cfg.lr_patience:
+        if self.waited >= self.cfg.lr_patience:
             reason = f"{self.waited} validation(s) did not improve {self.metric} on {self.best}"
         elif self.cfg.lr_anneal and self.reductions > 0:
             reason = "--lr-anneal"

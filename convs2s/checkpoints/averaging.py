@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from ..common.errors import UserError
 from .dictionaries import TASK_STATE, saved_digests
 from .files import EMA, check_not_quantized, load_checkpoint, save_checkpoint, without_training
@@ -57,8 +59,13 @@ def average(paths: list[str], ema: bool = False) -> dict[str, Any]:
         for name, tensor in weights.items():
             if tensor.is_floating_point():
                 sums[name] = sums.get(name, 0.0) + tensor.double() / len(paths)
+    means: dict[tuple[Any, ...], torch.Tensor] = {}
     for name, total in sums.items():
-        weights[name] = total.to(weights[name].dtype)
+        last = weights[name]
+        mean = total.to(last.dtype)
+        # A weight with several names stays one, and is in the file once.
+        first = means.setdefault((last.data_ptr(), last.shape, last.stride()), mean)
+        weights[name] = first if first.equal(mean) else mean
     return without_training(checkpoint)
 
 

@@ -152,6 +152,22 @@ def check_no_files(options: Mapping[str, Any], path: str) -> None:
             )
 
 
+def check_left_to_right(checkpoint: Checkpoint, others: str) -> None:
+    """Check that a model predicts the first token first, as programs of others expect.
+
+    Args:
+        checkpoint: its ``family`` must not be None.
+        others: what would run the model, for the error.
+    Raises:
+        UserError: if it predicts the last token first.
+    """
+    if network_options(checkpoint).right_to_left:
+        raise UserError(
+            f"{checkpoint.path} predicts the last token first (--right-to-left), but {others} "
+            "would write its translations backwards: use `convs2s translate`."
+        )
+
+
 def build_network(checkpoint: Checkpoint, vocabularies: Vocabularies | None = None) -> Network:
     """The network of a checkpoint with its weights, in evaluation mode.
 

@@ -93,9 +93,12 @@ def run(args: argparse.Namespace) -> int:
         return _make_checkpoint(path, args.output)
     check_folder_writable(args.output)
     find_metrics(args.metrics.split(","), MetricOptions())
+    from ..checkpoints.networks import check_left_to_right
     from ..translation.translator import Translator
 
     translator = Translator(path, device="cpu", **given(args, PREPARATION))
+    if translator.ensemble.checkpoint.family is not None:
+        check_left_to_right(translator.ensemble.checkpoint, "transformers")
     pair = _held_out(args.test, translator)
     with atomic_folder(args.output) as folder:
         _write(path, Path(folder), translator, pair, args)

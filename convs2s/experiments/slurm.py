@@ -221,11 +221,11 @@ def _queued() -> set[str]:
         ["squeue", "--me", "--noheader", "--array", "--format=%i"], capture_output=True, text=True
     )
     if done.returncode:
-        raise UserError(f"squeue fails: {_reason(done.stderr)}.")
+        raise UserError(f"squeue fails: {_reason(done.stderr) or f'exit code {done.returncode}'}.")
     return set(done.stdout.split())
 
 
 def _reason(text: str) -> str:
-    """The errors in what a program of Slurm printed."""
+    """The errors in what a program of Slurm printed; empty if it printed nothing."""
     found = re.findall(r"^\w+: error: (.*)$", text, re.MULTILINE)
-    return "; ".join(each.rstrip(".") for each in found) or text.strip().splitlines()[-1]
+    return "; ".join(each.rstrip(".") for each in found) or text.strip().rpartition("\n")[2]

@@ -6,6 +6,7 @@ losses, alignments, int8 and export, is written once for these classes.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import torch
@@ -19,6 +20,7 @@ from ..nn.int8 import SUFFIX, dequantize_weights_, is_quantized, quantize_weight
 from ..nn.linear import fold_weight_norm_
 from ..nn.padding import lengths_and_mask
 from ..nn.state import State
+from .direction import decode_turned
 from .options import NetworkOptions
 
 # Attention weights R x T x S; those of a decoder with ``aligns_tokens`` depend on the logits.
@@ -132,9 +134,11 @@ class Decoder(_Part):
     Attributes:
         aligns_tokens: whether the attention of a position depends on the token predicted there
             (False). If it does, ``decode`` has an argument ``target_tokens`` to give the tokens.
+        right_to_left: whether the last token is predicted first (False); ``Network`` sets it.
     """
 
     aligns_tokens = False
+    right_to_left = False
     output: nn.Module
 
     def __init__(self, embed: Embedding, pad: int, max_length: int):
@@ -183,6 +187,9 @@ class Decoder(_Part):
     ) -> tuple[Tensor, Attention]:
         """Compute the features that predict the next target tokens.
 
+        A decoder from right to left needs whole translations without ``state``, and has features
+        and attention in their order. With ``state``, its first token is the last of a translation.
+
         Args:
             tokens: R x T indices of the previous target tokens. They are the whole prefix in
                 incremental decoding, too.
@@ -196,8 +203,11 @@ class Decoder(_Part):
             UserError: if a sentence has more tokens than the network has positions for.
         """
         need_weights = need_weights or recorded_maps() is not None
+        decode: Callable[..., tuple[Tensor, Attention]] = self.decode
+        if self.right_to_left and state is None:
+            decode = partial(decode_turned, self.decode)
         with _explain_length_limit("target"):
-            features, attention = self.decode(
+            features, attention = decode(
                 tokens, tokens.eq(self.pad), encoded, state, need_weights, **options
             )
         if state is not None:
@@ -228,6 +238,7 @@ class Network(_Part):
     Args:
         encoder: the encoder.
         decoder: the decoder.
+        right_to_left: the option of this name (False).
 
     Attributes:
         options_class: the dataclass of the family's options.
@@ -241,10 +252,16 @@ class Network(_Part):
     encoder: Encoder
     decoder: Decoder
 
-    def __init__(self, encoder: Encoder, decoder: Decoder):
+    def __init__(self, encoder: Encoder, decoder: Decoder, right_to_left: bool = False):
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
+        decoder.right_to_left = right_to_left
+
+    @property
+    def right_to_left(self) -> bool:
+        """Whether the last token of a translation is predicted first."""
+        return self.decoder.right_to_left
 
     @property
     def max_source_length(self) -> int:

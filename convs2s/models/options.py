@@ -32,6 +32,11 @@ class NetworkOptions:
     )
     max_source_positions: int = option(1024, "largest number of tokens in the source sequence")
     max_target_positions: int = option(1024, "largest number of tokens in the target sequence")
+    right_to_left: bool = option(
+        False,
+        "predict the last target token first; an ensemble of models of both directions lets each "
+        "score what the others found",
+    )
 
     def check(self) -> None:
         """Check that options are in range and do not contradict each other.

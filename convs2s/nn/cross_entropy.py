@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .gradient import first_derivatives_only, take
-from .linear import linear
+from .linear import autocast_dtype, linear
 
 # Limits of a chunk: logits (64 MiB in single precision) and tokens. Larger chunks only take memory
 # that a CPU's caches cannot hold; fewer tokens make the matrix multiplications slower.
@@ -158,13 +158,10 @@ def apply_to_projection(
         bias: V, or None.
         arguments: further arguments of the function.
     """
-    device_type = features.device.type
-    dtype = weight.dtype
-    if torch.is_autocast_enabled(device_type):
-        dtype = torch.get_autocast_dtype(device_type)
+    dtype = autocast_dtype(weight)
     inputs = [x for x in (features, weight, bias) if x is not None]
     need_grad = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
-    with torch.autocast(device_type, enabled=False):
+    with torch.autocast(features.device.type, enabled=False):
         return function.apply(features, weight, bias, *arguments, dtype, need_grad)
 
 

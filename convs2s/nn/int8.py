@@ -151,10 +151,11 @@ def select_rows(weight: Weight, index: Tensor) -> Weight:
 
 
 def quantize_parameter_(module: nn.Module, name: str = "weight") -> None:
-    """Replace a parameter C' x C of a module with an ``Int8Matrix`` of the same name."""
-    matrix = Int8Matrix(getattr(module, name))
-    delattr(module, name)
-    setattr(module, name, matrix)
+    """Replace a parameter C' x C of a module with an ``Int8Matrix`` of the same name, once."""
+    weight = getattr(module, name)
+    if not isinstance(weight, Int8Matrix):
+        delattr(module, name)
+        setattr(module, name, Int8Matrix(weight))
 
 
 def quantize_weights_(model: nn.Module) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .int8 import Int8Matrix, Weight, dense, quantize_parameter_, select_rows
+from .int8 import Int8Matrix, Weight, quantize_parameter_, select_rows
 
 # For single precision on a CPU, torch does not call oneDNN, but another library. On an AMD EPYC
 # with AVX-512, oneDNN took up to a quarter less time for most sizes, and half the time for a few
@@ -161,10 +161,11 @@ class WeightNormLinear(nn.Module):
     def fold_(self) -> None:
         """Replace g and v with W, for inference."""
         if self.weight is None:
-            weight = self.effective_weight()
+            # Not the W that is kept: in inference mode, it may have become a tensor for that only.
+            weight = torch._weight_norm(self.weight_v, self.weight_g, 0)
             self.register_parameter("weight_v", None)
             self.register_parameter("weight_g", None)
-            self.weight = nn.Parameter(dense(weight), requires_grad=False)
+            self.weight = nn.Parameter(weight, requires_grad=False)
             self._kept = None
 
     def quantize_weights_(self) -> None:
@@ -188,16 +189,25 @@ def fold_weight_norm_(module: nn.Module) -> None:
             part.fold_()
 
 
+def autocast_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of matrix multiplications of x: that of the current autocast, or its own.
+
+    Autocast does not cast numbers in double precision.
+    """
+    device_type = x.device.type
+    if x.dtype == torch.float64 or not torch.is_autocast_enabled(device_type):
+        return x.dtype
+    return torch.get_autocast_dtype(device_type)
+
+
 def to_autocast_dtype(x: Tensor) -> Tensor:
-    """Cast x to the dtype that the current autocast uses for matrix multiplications.
+    """Cast x to the dtype of its matrix multiplications, ``autocast_dtype``.
 
     Autocast casts x before every matrix multiplication. If x is unfolded, or is an input of
     several of them, one cast in advance is cheaper. Without autocast, x is returned as it is.
     """
-    device_type = x.device.type
-    if not torch.is_autocast_enabled(device_type):
-        return x
-    return x.to(torch.get_autocast_dtype(device_type))
+    dtype = autocast_dtype(x)
+    return x if x.dtype == dtype else x.to(dtype)
 
 
 def single_precision(x: Tensor) -> Tensor:
@@ -243,6 +253,9 @@ def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
         # For any other strides, oneDNN falls back to a routine a thousand times as slow.
         weight = weight.contiguous()
+    if bias is not None:
+        # oneDNN ignores its strides.
+        bias = bias.contiguous()
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 

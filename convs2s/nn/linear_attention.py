@@ -183,7 +183,7 @@ class _ChannelDecays(torch.autograd.Function):
     channels differ, so they must be factors of the queries and of the keys, from the middle of
     the chunk. There, the factors of queries before it and of keys after it are large numbers, and
     those of the keys and queries that they meet are small: double precision can represent all of
-        them.
+    them.
 
     Its inputs are queries, keys and log decays, ... x L x E each, and whether there are states.
 

@@ -35,9 +35,8 @@ def step(
     Args:
         state: the state of the layer. In its rows are ``hidden``, S before the positions in the
             cache, R x (h E F); ``decay``, a of these positions multiplied, R x h x 1 (or E); and of
-            each
-            position b times a of those that follow: ``weights``, R x h x T, or with decays for each
-            channel, ``keys``, which are multiplied by them, R x h x T x E.
+            each position b times a of those that follow: ``weights``, R x h x T, or with decays for
+            each channel, ``keys``, which are multiplied by them, R x h x T x E.
         query, key: R x g x 1 x E; with decays for each head, all may share them (g = 1 or h).
         value: R x h x 1 x F.
         factor: a, R x h x 1 for each head, or R x h x E for each channel of the keys.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.export.ctranslate2_model import ctranslate2_files
-from ..checkpoints.networks import Checkpoint
+from ..checkpoints.networks import Checkpoint, check_left_to_right
 from ..common.errors import SequenceTooLong, UserError
 from ..nn.int8 import INSTRUCTIONS, has_any
 from ..text.vocabulary import Vocabulary
@@ -69,8 +69,8 @@ class CTranslate2Engine:
             bits.
     Raises:
         TextError: if a layer is not one of CTranslate2's transformer; the error shows its place.
-        UserError: if the network is not one in ADL, has weights that are not numbers, or if
-            options contradict each other.
+        UserError: if the network is not one in ADL, has weights that are not numbers or the option
+            ``right_to_left``, or if options contradict each other.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class CTranslate2Engine:
                 "ctranslate2 needs a model in ADL with the layers of a transformer, such as "
                 "adl_transformer: omit --engine."
             )
+        check_left_to_right(checkpoint, "CTranslate2")
         is_quantized = network.quantized
         if is_quantized:
             network.dequantize_()

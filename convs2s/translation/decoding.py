@@ -33,8 +33,9 @@ class Decoding(Protocol):
         """Compute the features of the next tokens.
 
         Args:
-            prefix: R x T tokens of all R hypotheses, the first token before the first word. Each
-                call has one token more than the call before.
+            prefix: R x T tokens of all R hypotheses, the first token before the first word, which
+                is the last word of a translation from right to left. Each call has one token more
+                than the call before.
         Returns:
             Features R x C, and attention R x S, or None if it is not needed or the model has none.
         """
@@ -74,11 +75,13 @@ class Model(Protocol):
     Attributes:
         module: the network, or the model of fairseq.
         aligns_tokens: whether the attention of a position depends on the token there.
+        right_to_left: whether the last token of a translation is predicted first.
         max_source_length, max_target_length: largest numbers of tokens, ends of sentences included.
     """
 
     module: Any
     aligns_tokens: bool
+    right_to_left: bool
     max_source_length: int
     max_target_length: int
 
@@ -128,6 +131,7 @@ class NetworkModel:
     def __init__(self, network: Any):
         self.module = network
         self.aligns_tokens: bool = network.aligns_tokens
+        self.right_to_left: bool = network.right_to_left
         self.max_source_length: int = network.max_source_length
         self.max_target_length: int = network.max_target_length
 

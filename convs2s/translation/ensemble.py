@@ -19,11 +19,12 @@ from .alignment import aligned_sources, hard_alignment
 from .compiled import has_graphs, with_graphs
 from .ctranslate2_engine import CTranslate2Engine, check_setting
 from .decoding import Model
+from .directions import search
 from .loading import Places, find_dictionaries, load_model
 from .options import CTRANSLATE2, EnsembleOptions
 from .precision import Precision
 from .results import Hypothesis
-from .search import Finished, Symbols, beam_search
+from .search import Finished, Symbols
 from .shortlist import load_shortlist, saved_shortlist
 
 # Smaller batches, in source tokens, are not worth another process.
@@ -31,7 +32,7 @@ SMALL_BATCH = 2000
 
 
 class Ensemble:
-    """Models that translate together: the mean of their probabilities.
+    """Models that translate together: the mean of their probabilities (see ``directions``).
 
     Threads may share an ensemble: nothing in it changes.
 
@@ -198,7 +199,7 @@ class Ensemble:
             start = source.new_tensor(self.target.eos())
             shortlist = self.shortlist(source, start, min_size=2 * self.options.beam + 1)
         with self.autocast():
-            found = beam_search(
+            found = search(
                 self.search_models,
                 source,
                 self.target,

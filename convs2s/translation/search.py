@@ -57,6 +57,15 @@ class Finished(NamedTuple):
     attention: Tensor | None
     is_cut_off: bool
 
+    def turned(self) -> "Finished":
+        """The same from right to left; its end stays where it is."""
+        order = torch.arange(len(self.tokens), device=self.tokens.device)
+        order[:-1] = order[:-1].flip(0)
+        attention = None if self.attention is None else self.attention[order]
+        return self._replace(
+            tokens=self.tokens[order], token_scores=self.token_scores[order], attention=attention
+        )
+
 
 @torch.no_grad()
 def beam_search(
@@ -69,19 +78,24 @@ def beam_search(
     shortlist: Tensor | None = None,
     need_weights: bool = False,
     nbest: int | None = None,
+    max_length: int | None = None,
 ) -> list[list[Finished]]:
     """Search for the best translations of a batch.
 
     Args:
-        models: an ensemble, at least one model, in evaluation mode.
+        models: an ensemble, at least one model, in evaluation mode. All have one direction; what
+            models from right to left find is turned around.
         source: B x S source tokens.
         symbols: the target vocabulary.
         options: how to search.
-        prefix: B x P tokens that translations start with, padded at the end; None for none.
+        prefix: B x P tokens that translations start with, padded at the end; None for none. Models
+            from right to left take none.
         shortlist: K sorted token indices to which the target vocabulary is restricted. The special
             symbols and the tokens of the prefix must be among them. None for all.
         need_weights: whether hypotheses have attention (False).
         nbest: the number of hypotheses of each sentence that are wanted; None for all.
+        max_length: the largest number of tokens, the end of the sentence included; None for that of
+            the models.
     Returns:
         For each sentence the finished hypotheses, at most ``options.beam``, the best one first.
     Raises:
@@ -95,7 +109,7 @@ def beam_search(
     decodings = [
         model.start(of_model, in_steps, shortlist) for model, of_model in zip(models, encoded)
     ]
-    longest = min(model.max_target_length for model in models)
+    longest = max_length or min(model.max_target_length for model in models)
     lengths = source.ne(symbols.pad()).sum(dim=1).tolist()
     limits = largest_lengths(options, lengths, longest)
     if prefix is not None and shortlist is not None:
@@ -105,6 +119,8 @@ def beam_search(
     found = [sorted(each, key=lambda one: one.score, reverse=True)[:nbest] for each in finished]
     if shortlist is not None:
         found = [[one._replace(tokens=shortlist[one.tokens]) for one in each] for each in found]
+    if models[0].right_to_left:
+        found = [[one.turned() for one in each] for each in found]
     if not aligns_tokens:
         return found
     attention = attention_to_chosen_tokens(

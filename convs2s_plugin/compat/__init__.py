@@ -18,6 +18,7 @@ from . import (  # noqa: F401
     interrupting,
     intervals,
     messages,
+    plateaus,
     resuming,
     starting,
     training,

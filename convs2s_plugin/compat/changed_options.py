@@ -6,6 +6,7 @@ misread the state of another scheduler, and the batches of other options in the 
 
 import ast
 import logging
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,9 @@ from omegaconf import DictConfig
 
 from convs2s.common.errors import UserError, nearest
 
+from .ended_runs import PATIENCE
 from .patches import Tier, patched
+from .plateaus import WAITED
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ BATCH_OPTIONS = {
 }
 # Metrics that do not depend on the options of a cross-entropy.
 COMPARABLE = ("nll_loss", "ppl", "bleu", "accuracy")
+# Entries in the state of a scheduler that count validations without an improvement.
+COUNTS = {"waited", WAITED}
 
 
 @patched(Trainer, "load_checkpoint", Tier.EXTRA)
@@ -117,7 +122,8 @@ def _compare(
     """Compare a checkpoint with the options of a training run that continues it.
 
     Notes in it what differs where fairseq reads it later: the name of a criterion with the same
-    loss, the best value if it belongs to another metric, and other options of the batches.
+    loss, values and counts of validations if they belong to another metric, and other options of
+    the batches.
 
     Raises:
         UserError: if its optimizer or scheduler cannot be continued.
@@ -134,13 +140,17 @@ def _compare(
             )
         else:
             _compare_optimizers(path, saved, cfg, history[-1], reset_lr_scheduler)
-    if "best" in extra and not _same_measure(saved, cfg):
-        logger.warning(
-            f"the best {saved.checkpoint.best_checkpoint_metric} of {path} does not count for this "
-            "training run, which measures something else: checkpoint_best.pt will come from its "
-            "next validation"
-        )
-        del extra["best"]
+    if not _same_measure(saved, cfg, _choice(saved), _choice(cfg)):
+        if "best" in extra:
+            logger.warning(
+                f"the best {saved.checkpoint.best_checkpoint_metric} of {path} does not count for "
+                "this training run, which measures something else: checkpoint_best.pt will come "
+                "from its next validation"
+            )
+        for name in ("best", "val_loss", PATIENCE):
+            extra.pop(name, None)
+    if history and not _same_measure(saved, cfg, _guide(saved), _guide(cfg)):
+        _forget_best(history[-1].get("lr_scheduler_state"), cfg)
     extra["train_iterator"]["changed_options"] = [*_changed_batch_options(saved, cfg)]
 
 
@@ -195,16 +205,52 @@ def _loss(cfg: Any, defaults: dict[str, Any] = LOSS_OPTIONS) -> dict[str, Any]:
     return {name: defaults[name] if value is None else value for name, value in values.items()}
 
 
-def _same_measure(saved: DictConfig, cfg: Any) -> bool:
-    """Whether the best value of a checkpoint can be compared with those of this training run."""
-    for name in ("best_checkpoint_metric", "maximize_best_checkpoint_metric"):
-        if saved.checkpoint.get(name) != cfg.checkpoint[name]:
-            return False
+def _choice(cfg: Any) -> tuple[Any, Any]:
+    """The metric that chooses the best checkpoint, and whether its largest value is the best."""
+    options = cfg.checkpoint
+    return (
+        options.get("best_checkpoint_metric"),
+        options.get("maximize_best_checkpoint_metric"),
+    )
+
+
+def _guide(cfg: Any) -> tuple[Any, Any]:
+    """The same for the metric that reduces the learning rate."""
+    metric = getattr(cfg.get("lr_scheduler"), "lr_metric", None)
+    return _choice(cfg) if metric is None else (metric, False)
+
+
+def _same_measure(
+    saved: DictConfig, cfg: Any, measured: tuple[Any, Any], measures: tuple[Any, Any]
+) -> bool:
+    """Whether a value of a checkpoint can be compared with those of this training run.
+
+    Args:
+        saved, cfg: the options of the checkpoint, and those of the training run.
+        measured, measures: the metric of each, and whether its largest value is the best.
+    """
+    if measured != measures:
+        return False
     before, now = _name(saved, "criterion"), _name(cfg, "criterion")
-    metric = cfg.checkpoint.best_checkpoint_metric
+    metric = measures[0]
     if {before, now} <= CROSS_ENTROPIES:
         return metric in COMPARABLE or _loss(saved) == _loss(cfg)
     return before == now or metric == "bleu"
+
+
+def _forget_best(state: Any, cfg: Any) -> None:
+    """Let a scheduler begin with the next validation, which measures something else.
+
+    Args:
+        state: that of the scheduler in the checkpoint, which is changed.
+        cfg: the options of the training run.
+    """
+    if not isinstance(state, dict) or "best" not in state:
+        return
+    worst = -math.inf if cfg.checkpoint.maximize_best_checkpoint_metric else math.inf
+    state["best"] = worst if _name(cfg, "lr_scheduler") == "reduce_lr_on_plateau" else None
+    for name in COUNTS.intersection(state):
+        state[name] = 0
 
 
 def _changed_batch_options(saved: DictConfig, cfg: Any) -> Iterator[str]:

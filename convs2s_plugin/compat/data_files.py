@@ -137,7 +137,16 @@ def read_data(
 
 @patched(utils, "split_paths", Tier.EXTRA)
 def split_paths(original: Any, paths: str, separator: str = os.pathsep) -> list[str]:
-    """Let the name of a file or folder contain a colon, like names with a time."""
+    """Let the name of a file or folder contain a colon, like names with a time.
+
+    Raises:
+        UserError: if there is no name at all.
+    """
+    if paths is None:
+        raise UserError(
+            "A path is missing: give the folder of the data, and a checkpoint with --path where a "
+            "model is used."
+        )
     if "://" in paths or separator != os.pathsep:
         return original(paths, separator)
     return split_names(paths)

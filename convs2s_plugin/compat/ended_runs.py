@@ -10,6 +10,7 @@ from typing import Any
 
 from fairseq.trainer import Trainer
 
+from .interrupting import exit_if_interrupted, interruptible
 from .patches import Tier, patched
 from .training import note_epoch
 
@@ -29,7 +30,10 @@ def train(original: Any, cfg: Any, trainer: Any, task: Any, epoch_itr: Any) -> A
     reason = _reason_to_stop(cfg, trainer)
     if reason is None:
         note_epoch(cfg, trainer, epoch_itr)
-        return original(cfg, trainer, task, epoch_itr)
+        with interruptible(cfg):
+            found = original(cfg, trainer, task, epoch_itr)
+        exit_if_interrupted()
+        return found
     logger.info(f"the training run had already ended: {reason}")
     return [None], True
 

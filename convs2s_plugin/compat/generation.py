@@ -27,6 +27,10 @@ from .patches import Tier, patched
 REPLACE_UNK_WITHOUT_FILE = ("@@ ", "", True)
 # Options of fairseq-generate that need the translations of the data.
 NEED_TARGETS = ("score_reference", "prefix_size")
+# Those of models that refine a translation again and again.
+OF_ITERATIONS = ("retain_iter_history", "print_step")
+# The smallest values of numbers.
+LEAST = {"beam": 1, "nbest": 1, "prefix_size": 0}
 CONSTRAINT_STATES = {"ordered": OrderedConstraintState, "unordered": UnorderedConstraintState}
 
 
@@ -69,26 +73,42 @@ def generate(original: Any, cfg: Any) -> Any:
 def build_generator(
     original: Any, self: FairseqTask, models: Any, args: Any, *more: Any, **options: Any
 ) -> Any:
-    """Refuse options that need translations if the data have none."""
-    check_targets(self, args)
+    """Refuse options that need translations if the data have none, and impossible ones."""
+    check_options(self, args)
     return original(self, models, args, *more, **options)
 
 
-def check_targets(task: FairseqTask, args: Any) -> None:
-    """Check that the data of a task have the translations that options of generation need.
+def check_options(task: FairseqTask, args: Any) -> None:
+    """Check options of generation that do not depend on the search.
 
     Raises:
-        UserError: if they have none.
+        UserError: if the data of the task have no translations, but an option needs them, or if an
+            option is out of range or for other models.
     """
+    for name, least in LEAST.items():
+        if getattr(args, name, least) < least:
+            raise UserError(
+                f"{_option(name)} is {getattr(args, name)}, but must be at least {least}."
+            )
+    for name in OF_ITERATIONS:
+        if getattr(args, name, False):
+            raise UserError(
+                f"{_option(name)} is for models that refine their translations in iterations "
+                "(--task translation_lev), not for these: omit it."
+            )
     needed = [name for name in NEED_TARGETS if getattr(args, name, None)]
     if not needed:
         return
     for split, dataset in task.datasets.items():
         if getattr(dataset, "tgt", dataset) is None:
             raise UserError(
-                f"--{needed[0].replace('_', '-')} needs translations, but the data set {split} has "
-                "none: binarize it with both languages, without --only-source, or omit the option."
+                f"{_option(needed[0])} needs translations, but the data set {split} has none: "
+                "binarize it with both languages, without --only-source, or omit the option."
             )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @patched(SequenceGenerator, "_generate", Tier.EXTRA)
@@ -186,7 +206,16 @@ def make_batches(
     """Let fairseq-interactive release the lines that it has translated.
 
     fairseq keeps the batches of every dataset for another epoch, a few kilobytes for each line.
+
+    Raises:
+        UserError: if an option needs translations, of which there are none.
     """
+    for name in NEED_TARGETS:
+        if getattr(cfg.generation, name, None):
+            raise UserError(
+                f"{_option(name)} needs translations, but fairseq-interactive reads only sources: "
+                "use fairseq-generate, or omit the option."
+            )
     before = set(task.dataset_to_epoch_iter)
     yield from original(lines, cfg, task, *arguments)
     for dataset in set(task.dataset_to_epoch_iter) - before:

@@ -9,12 +9,14 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from convs2s.common.logs import DONE
 
+from .locking import unlock
 from .patches import Tier, patched
-from .resuming import unlock
 
 # The exit code of a program that Ctrl-C ended.
 INTERRUPTED = 130
@@ -24,33 +26,54 @@ SAVING = (
 )
 
 _interrupted = threading.Event()
+# Whether a block of ``interruptible`` is running.
+_handles = False
 
 
 @patched("fairseq_cli.train", "main", Tier.EXTRA)
 def main(original: Any, cfg: Any, *more: Any, **options: Any) -> None:
     """Train, and unlock the folder; after Ctrl-C, exit with ``INTERRUPTED``."""
     try:
-        _train(original, cfg, *more, **options)
+        with interruptible(cfg):
+            original(cfg, *more, **options)
     finally:
         unlock()
-    if _interrupted.is_set():
-        sys.exit(INTERRUPTED)
+    exit_if_interrupted()
 
 
-def _train(original: Any, cfg: Any, *more: Any, **options: Any) -> None:
-    _interrupted.clear()
+@contextmanager
+def interruptible(cfg: Any) -> Iterator[None]:
+    """Let Ctrl-C end training after its update in this block, if it can be saved then.
+
+    ``fairseq-hydra-train`` is in ``main`` already when it imports this package: there, the block
+    is an epoch.
+    """
+    global _handles
+    if not _handles:
+        _interrupted.clear()
     saves = not (cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints)
     alone = cfg.distributed_training.distributed_world_size == 1
-    if not (saves and alone and threading.current_thread() is threading.main_thread()):
-        return original(cfg, *more, **options)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if _handles or not (saves and alone and in_main_thread):
+        yield
+        return
     before = signal.signal(signal.SIGINT, _interrupt)
     logger = logging.getLogger("fairseq_cli.train")
     logger.addFilter(_is_true)
+    _handles = True
     try:
-        original(cfg, *more, **options)
+        yield
     finally:
+        _handles = False
         logger.removeFilter(_is_true)
         signal.signal(signal.SIGINT, before)
+
+
+def exit_if_interrupted() -> None:
+    """Exit with ``INTERRUPTED`` if Ctrl-C has ended training, and nothing remains to be done."""
+    if _interrupted.is_set() and not _handles:
+        unlock()
+        sys.exit(INTERRUPTED)
 
 
 def _is_true(record: logging.LogRecord) -> bool:

@@ -24,6 +24,30 @@ KNOWN = (
         "NAME.SOURCE-TARGET.LANGUAGE.bin and .idx.",
     ),
     (ValueError, r"^(--finetune-from-model .* exist)$", "{}."),
+    (AssertionError, r"^--path required", "There is no checkpoint to translate with: give --path."),
+    # What fairseq says about options that exclude or need one another.
+    (
+        AssertionError,
+        r"^(--[a-z][\w-]* (?:requires|cannot be|must be) .*)$",
+        "{}.",
+    ),
+    (
+        ValueError,
+        r"^Provided Search parameters are mutually exclusive",
+        "Only one kind of search is possible: omit all but one of --sampling, "
+        "--diverse-beam-groups, --match-source-len and --diversity-rate.",
+    ),
+    (
+        ValueError,
+        r"^DiverseBeamSearch requires --beam to be divisible",
+        "--beam must be a multiple of --diverse-beam-groups.",
+    ),
+    (
+        NotImplementedError,
+        r"^Unknown post_process option: (.*)",
+        "--post-process (--remove-bpe) is {}, but must be subword_nmt, sentencepiece, wordpiece, "
+        "letter, silence, _EOW or none.",
+    ),
     (
         AssertionError,
         r"^Must specify batch size",

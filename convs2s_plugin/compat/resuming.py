@@ -12,7 +12,6 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 
 from convs2s.checkpoints.files import is_cut_off, num_updates
-from convs2s.common import locks
 from convs2s.common.errors import UserError
 from convs2s.common.plain_files import check_plain
 
@@ -21,7 +20,9 @@ from .changed_options import parse_dictionary
 from .checkpoints import check_folder
 from .dictionaries import training_of
 from .ended_runs import restore_patience
+from .locking import lock
 from .patches import Tier, patched
+from .plateaus import count_last_validation
 from .starting import forget_best
 from .validation import check_metrics, check_translations
 
@@ -31,8 +32,6 @@ LAST = "checkpoint_last.pt"
 # Options that name a checkpoint for a training run to start with.
 FILES = ("restore_file", "finetune_from_model", "continue_once")
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
-# Folders that this process has locked, and what holds the locks.
-_locked: dict[str, int] = {}
 
 
 @patched(checkpoint_utils, "load_checkpoint", Tier.EXTRA)
@@ -42,7 +41,8 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
     fairseq would start again, or fail. A folder or a pipe in place of a checkpoint, which fairseq
     ignores, and a second training run in the same folder are refused. ``--stop-time-hours`` does
     not count the time of another training run, which fairseq takes from its checkpoint, and
-    ``--ema-update-freq`` continues its count.
+    ``--ema-update-freq`` continues its count. The validation at the end of an epoch counts for the
+    learning rate.
     """
     forget_best()
     training.keep_only(trainer.task, trainer._lr_scheduler)
@@ -72,6 +72,7 @@ def load_checkpoint(original: Any, cfg: Any, trainer: Any, **options: Any) -> An
         trainer._previous_training_time = 0
     else:
         restore_patience(cfg, trainer, found[0])
+        count_last_validation(cfg, trainer, found[0])
     return found
 
 
@@ -95,12 +96,12 @@ def _check_files(cfg: Any, suffix: str) -> None:
     is_first = not PathManager.exists(last)
     given = [name for name in FILES[1:] if getattr(cfg, name, None)]
     if cfg.restore_file != LAST:
-        _check_restored(cfg, suffix)
+        restored = _check_restored(cfg, suffix)
         if given:
             raise UserError(f"--restore-file and {_option(given[0])} exclude each other: omit one.")
-        if not is_first and not os.path.samefile(last, cfg.restore_file):
+        if not is_first and not os.path.samefile(last, restored):
             logger.warning(
-                f"training starts from --restore-file {cfg.restore_file}, and will replace "
+                f"training starts from --restore-file {restored}, and will replace "
                 f"{last}; to continue from that, omit --restore-file"
             )
     elif is_first:
@@ -118,11 +119,15 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _check_restored(cfg: Any, suffix: str) -> None:
-    """Refuse a --restore-file that does not exist: fairseq would start again over what is there."""
-    file = cfg.restore_file.replace(".pt", f"{suffix}.pt")
+def _check_restored(cfg: Any, suffix: str) -> str:
+    """The file of --restore-file.
+
+    Raises:
+        UserError: if it does not exist: fairseq would start again over what is there.
+    """
+    file: str = cfg.restore_file.replace(".pt", f"{suffix}.pt")
     if PathManager.exists(file):
-        return
+        return file
     inside = os.path.join(cfg.save_dir, cfg.restore_file)
     advice = "omit it to start again"
     if os.path.isfile(inside):
@@ -158,32 +163,6 @@ def newest_checkpoint(folder: str) -> str | None:
             if updates is not None:
                 found.append((updates, path))
     return max(found)[1] if found else None
-
-
-def lock(folder: str) -> None:
-    """Keep other training runs out of a folder until ``unlock``, or the end of this process.
-
-    The folders of earlier training runs of this process are unlocked. File systems without locks
-    are not protected.
-
-    Raises:
-        UserError: if another training run uses the folder.
-    """
-    folder = os.path.realpath(folder)
-    if locks.is_held(_locked.get(folder)) or not os.path.isdir(folder):
-        return
-    unlock()
-    _locked[folder] = locks.lock_folder(
-        folder,
-        f"Another training run saves its checkpoints in {folder}: wait until it ends, or choose "
-        "another folder with --save-dir.",
-    )
-
-
-def unlock() -> None:
-    """End the locks of this process."""
-    while _locked:
-        locks.release(_locked.popitem()[1])
 
 
 @patched(distributed_utils, "_broadcast_object_slow", Tier.NEEDED)

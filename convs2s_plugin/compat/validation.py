@@ -25,6 +25,8 @@ from .patches import Tier, patched
 
 # Metrics whose best value is the largest one, and the smallest one.
 HIGH, LOW = ("bleu", "accuracy"), ("loss", "nll_loss", "ppl")
+# Metrics of convs2s_sequence_risk whose best value is the largest one.
+HIGH_OF_SENTENCES = ("sentence_bleu", "sentence_chrf", "oracle_bleu", "oracle_chrf")
 NO_TRANSLATIONS = (
     "has no translations, which training and validation need: binarize it with both languages, "
     "without --only-source."
@@ -46,7 +48,7 @@ def check_metrics(trainer: Any) -> None:
     largest = cfg.checkpoint.maximize_best_checkpoint_metric
     if cfg.dataset.disable_validation:
         return
-    if name in (LOW if largest else HIGH):
+    if name in (LOW if largest else HIGH + HIGH_OF_SENTENCES):
         change = "omit" if largest else "add"
         raise UserError(
             f"--best-checkpoint-metric {name} is best if it is {'low' if largest else 'high'}: "

@@ -93,10 +93,16 @@ class PluginDecoder(FairseqIncrementalDecoder):
         Returns:
             Logits R x T x V or features R x T x C, and ``{"attn": [weights R x T x S or None]}``.
         Raises:
-            UserError: if a sentence has more tokens than the model has positions for.
+            UserError: if a sentence has more tokens than the model has positions for; with
+                ``incremental_state``, if the model has the option ``right_to_left``.
         """
         state: State | None = None
         if incremental_state is not None:
+            if self.right_to_left:
+                raise UserError(
+                    "The model predicts the last token first (--right-to-left), which fairseq's "
+                    "search does not know: use --task convs2s_translation."
+                )
             state = incremental_state.setdefault(STATE_KEY, State())
         need_weights = self.need_attn if need_attn is None else need_attn
         features, attention = self.run(
@@ -184,6 +190,11 @@ class PluginModel(FairseqEncoderDecoderModel):
             len(source), len(target), target.pad(), target.eos(), target.bos()
         )
         model = cls(options, vocabularies)
+        if options.right_to_left and not model.right_to_left:
+            raise UserError(
+                f"{cls.__name__} does not know --right-to-left: omit the option, or let the "
+                "constructor give options.right_to_left to that of Network."
+            )
         model.encoder.dictionary, model.decoder.dictionary = source, target
         for part, side in ((model.encoder, "encoder"), (model.decoder, "decoder")):
             if path := getattr(cfg, f"{side}_embed_path", None):

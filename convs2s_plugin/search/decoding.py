@@ -27,6 +27,8 @@ class FairseqModel:
         model: the model; nothing in it changes.
     """
 
+    right_to_left = False
+
     def __init__(self, model: FairseqEncoderDecoderModel):
         self.module = model
         self.max_source_length = int(model.encoder.max_positions())

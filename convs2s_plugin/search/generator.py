@@ -16,8 +16,9 @@ from convs2s.common.errors import UserError
 from convs2s.common.memory import keep_freed_memory
 from convs2s.translation.alignment import attention_to_chosen_tokens
 from convs2s.translation.decoding import Decoding, Model, next_tokens
+from convs2s.translation.directions import search
 from convs2s.translation.options import SearchOptions
-from convs2s.translation.search import Finished, beam_search
+from convs2s.translation.search import Finished
 from convs2s.translation.shortlist import Shortlist
 
 from ..models.adapters import output_layer_of
@@ -82,6 +83,11 @@ class TranslationGenerator(SequenceGenerator):
         unknown_words: UnknownWords | None = None,
         **options,
     ):
+        if hasattr(options.get("lm_model"), "encoder"):
+            raise UserError(
+                "--lm-path names a translation model, but needs a language model with the target "
+                "dictionary: give that, or omit the option."
+            )
         if shortlist is not None:
             if options.get("lm_model") is not None:
                 raise UserError(
@@ -121,10 +127,13 @@ class TranslationGenerator(SequenceGenerator):
             sample = {**sample, "net_input": {**sample["net_input"], "src_tokens": masked}}
             if prefix_tokens is not None:
                 prefix_tokens = self.unknown_words.mask_target(prefix_tokens)
+            if constraints is not None:
+                # Besides tokens, these have numbers, which are smaller than any vocabulary.
+                constraints = self.unknown_words.mask_target(constraints)
         start = self.eos if bos_token is None else bos_token
         tokens = self._shortlist_of(sample, prefix_tokens, constraints, start)
         if self.is_beam_search and constraints is None and start == self.eos:
-            found = beam_search(
+            found = search(
                 self.translation_models,
                 sample["net_input"]["src_tokens"],
                 self.tgt_dict,
@@ -173,6 +182,11 @@ class TranslationGenerator(SequenceGenerator):
     ):
         """fairseq's search, with tokens numbered by their position in the shortlist."""
         models = self.translation_models
+        if any(model.right_to_left for model in models):
+            raise UserError(
+                "A model predicts the last token first (--right-to-left), which only beam search "
+                "knows: omit options such as --sampling, --constraints or --lm-path."
+            )
         aligns_tokens = self.need_weights and any(model.aligns_tokens for model in models)
         in_steps = self.need_weights and not aligns_tokens
         # Threads may share the generator: what a batch needs is in a copy. Diverse and constrained

@@ -22,7 +22,7 @@ from convs2s.translation.precision import Precision
 from convs2s.translation.shortlist import load_shortlist
 
 from ..compat import enable_for_task
-from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_targets
+from ..compat.generation import REPLACE_UNK_WITHOUT_FILE, check_options
 from ..compat.patches import VARIABLE, mode
 from ..compat.starting import TWICE
 from ..compat.training import ReportsValidations
@@ -224,7 +224,7 @@ class ConvS2STranslationTask(ReportsValidations, TranslationTask):
                     )
         self.alignment = getattr(args, "print_alignment", None) or None
         if score_reference:
-            check_targets(self, args)
+            check_options(self, args)
             return ReferenceScorer(self.tgt_dict, self.alignment)
         if seq_gen_cls is None and not full_context:
             seq_gen_cls = TranslationGenerator

@@ -246,7 +246,13 @@ def main() -> None:
         "--pairs", type=int, default=PAIRS, help="number of sentence pairs (default: %(default)s)"
     )
     args = parser.parse_args()
-    write_corpus(args.folder, make_corpus(args.seed, args.pairs))
+    if args.pairs < 1:
+        parser.error(f"--pairs is {args.pairs}, but must be at least 1.")
+    try:
+        args.folder.mkdir(parents=True, exist_ok=True)
+        write_corpus(args.folder, make_corpus(args.seed, args.pairs))
+    except OSError as error:
+        parser.error(f"{args.folder} cannot be written: {error.strerror or error}.")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from pathlib import Path
 from archive import ADDRESS, LANGUAGES, TEST_SETS, TRAIN, download, find_files
 
 from convs2s.common.errors import UserError
+from convs2s.common.output_files import undo_after_error
 from convs2s.common.progress import show_progress
+from convs2s.common.signals import exit_on_signals
 from convs2s.common.text_files import read_lines
 from convs2s.text.cleaning import Limits, fault
 from convs2s.text.parallel import mapper
@@ -132,16 +134,21 @@ def write_splits(files: dict[str, Path], folder: Path, jobs: int) -> dict[str, i
 
 
 def prepare(archive: Path, out: Path, jobs: int) -> dict[str, int]:
-    """Prepare the text; the output folder exists only once it is complete."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
-        unpacked, text = Path(temporary) / "unpacked", Path(temporary) / "text"
-        unpacked.mkdir()
-        text.mkdir()
-        counts = write_splits(find_files(archive, unpacked), text, jobs)
-        if out.exists():
-            out.rmdir()
-        text.rename(out)
+    """Prepare the text; the output folder exists only once it is complete.
+
+    Raises:
+        UserError: if the archive cannot be read, or the output folder not be written.
+    """
+    with undo_after_error(str(out), lambda: None):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as temporary:
+            unpacked, text = Path(temporary) / "unpacked", Path(temporary) / "text"
+            unpacked.mkdir()
+            text.mkdir()
+            counts = write_splits(find_files(archive, unpacked), text, jobs)
+            if out.exists():
+                out.rmdir()
+            text.rename(out)
     return counts
 
 
@@ -175,17 +182,22 @@ def parse_arguments() -> argparse.Namespace:
         parser.error(f"--jobs is {args.jobs}, but must be at least 1.")
     if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
         parser.error(f"{args.out} already exists: remove it, or choose a new folder with --out.")
+    # The current folder has no name, and a link cannot be replaced by a folder.
+    args.out = args.out.resolve()
     return args
 
 
 def main() -> None:
     args = parse_arguments()
     try:
-        if args.download and not args.archive.exists():
-            print(f"Downloading {args.address}")
-            download(args.address, args.archive)
-        print(f"Preparing the text of {args.archive}")
-        report(prepare(args.archive, args.out, args.jobs), args.out)
+        with exit_on_signals():
+            if args.download and not args.archive.exists():
+                print(f"Downloading {args.address}")
+                download(args.address, args.archive)
+            print(f"Preparing the text of {args.archive}")
+            report(prepare(args.archive, args.out, args.jobs), args.out)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except UserError as error:
         sys.exit(str(error))
 

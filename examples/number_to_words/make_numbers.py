@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from num2words import num2words
+from num2words import CONVERTER_CLASSES, num2words
+
+from convs2s.common.errors import UserError, nearest
 
 # Most digits of a number in the training text.
 LONGEST = 5
@@ -25,6 +27,22 @@ class Numbers(NamedTuple):
     train: list[Pair]
     valid: list[Pair]
     test: list[Pair]
+
+
+def check_language(language: str) -> None:
+    """Check that num2words has a language.
+
+    Raises:
+        UserError: if it has not.
+    """
+    try:
+        num2words(0, lang=language)
+    except NotImplementedError as error:
+        near = nearest(language, CONVERTER_CLASSES)
+        raise UserError(
+            f"num2words has no language {language}{near}: give --language one of "
+            f"{', '.join(sorted(CONVERTER_CLASSES))}."
+        ) from error
 
 
 def make_numbers(seed: int, size: int, test: int = TEST, language: str = "en") -> Numbers:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from make_numbers import BEYOND, LONGEST, Numbers, Pair, make_numbers
+from make_numbers import BEYOND, LONGEST, Numbers, Pair, check_language, make_numbers
+
+from convs2s.common.errors import UserError
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -51,6 +53,10 @@ def main() -> None:
         "--language", default="en", help="a language of num2words (default: %(default)s)"
     )
     args = parser.parse_args()
+    try:
+        check_language(args.language)
+    except UserError as error:
+        sys.exit(str(error))
     size, test, updates = SMOKE if args.smoke else SIZES
     recipe = Recipe(args.out)
 

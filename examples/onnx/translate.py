@@ -52,7 +52,9 @@ def translate(tokens):
 
 known = {token: number for number, token in enumerate(read_dictionary(facts["source_dictionary"]))}
 target_tokens = read_dictionary(facts["target_dictionary"])
-for line in sys.stdin:
+for number, line in enumerate(sys.stdin, 1):
     source = [known.get(token, UNK) for token in line.split()]
+    if len(source) >= (limit := int(facts["max_source_positions"])):
+        sys.exit(f"Line {number} has {len(source)} tokens; the model takes at most {limit - 1}.")
     translation = translate([*source, EOS]) if source else []
     print(" ".join(target_tokens[token] for token in translation), flush=True)

@@ -21,8 +21,9 @@ import yaml
 from convs2s.common.errors import UserError
 from convs2s.common.output_files import atomic_write
 from convs2s.common.programs import find_program
+from convs2s.common.signals import exit_on_signals
 from convs2s.common.tables import Table, number
-from convs2s.common.text_files import read_lines
+from convs2s.common.text_files import read_sentences
 
 HERE = Path(__file__).resolve().parent
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
@@ -45,13 +46,18 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
     """The files of each language: language -> split -> path.
 
     Raises:
-        UserError: if there are none.
+        UserError: if there are none, or two of the same language and split.
     """
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.rglob("*.tsv*")):
         match = FILE.fullmatch(path.name)
         if match:
-            found.setdefault(match[1], {})[match[2]] = path
+            other = found.setdefault(match[1], {}).setdefault(match[2], path)
+            if other != path:
+                raise UserError(
+                    f"{other} and {path} are both {match[1]}_{match[2]}.tsv: give a folder with "
+                    "one of them."
+                )
     if not found:
         raise UserError(f"{folder} has no files such as ady_train.tsv: give the task's data.")
     return found
@@ -60,7 +66,6 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
 def prepare(files: dict[str, Path], out: Path) -> None:
     """Prepare the words of a language; `convs2s prepare` keeps what it has prepared of them."""
     texts = [str(part) for name, split in SPLITS.items() for part in (f"--{name}", files[split])]
-    out.parent.mkdir(parents=True, exist_ok=True)
     command = [*CONVS2S, "prepare", *texts, "--out", str(out), *PREPARE]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
@@ -68,16 +73,18 @@ def prepare(files: dict[str, Path], out: Path) -> None:
 def join(files: dict[str, dict[str, Path]], languages: list[str], out: Path) -> dict[str, Path]:
     """Write the words of all languages, each after the code of its language: split -> file.
 
-    A file that has them is left as it is: `convs2s prepare` sees that it has not changed.
+    Lines without a word are left out. A file that has all others is left as it is: `convs2s
+    prepare` sees that it has not changed.
     """
     out.mkdir(parents=True, exist_ok=True)
     joined = {}
     for split in SPLITS.values():
         joined[split] = out / f"{split}.tsv"
         words = "".join(
-            f"{language} {line.rstrip()}\n"
+            f"{language} {line}\n"
             for language in languages
-            for line in read_lines(str(files[language][split]))
+            for line in read_sentences(str(files[language][split]))
+            if line.partition("\t")[0].strip()
         )
         if not joined[split].exists() or joined[split].read_text(encoding="utf-8") != words:
             with atomic_write(str(joined[split])) as file:
@@ -93,6 +100,11 @@ def run(command: list[str]) -> int:
             return process.wait()
         except KeyboardInterrupt:
             continue
+        except SystemExit:
+            # Another signal, which ends this process alone.
+            process.terminate()
+            process.wait()
+            raise
 
 
 def comparison(results: Path, is_complete: bool) -> str:
@@ -123,8 +135,8 @@ def main() -> int:
     parser.add_argument("--multilingual", action="store_true", help="one model for all languages")
     args, options = parser.parse_known_args()
     files = find_files(args.data)
-    all_languages = yaml.safe_load((HERE / "benchmark.yaml").read_text())["data"]["sets"]
-    languages = args.languages or all_languages
+    all_languages = yaml.safe_load((HERE / "benchmark.yaml").read_text("utf-8"))["data"]["sets"]
+    languages = [*dict.fromkeys(args.languages or all_languages)]
     for language in languages:
         if language not in files:
             raise UserError(
@@ -135,6 +147,11 @@ def main() -> int:
             names = " and no ".join(f"{language}_{split}.tsv" for split in missing)
             raise UserError(f"{args.data} has no {names}.")
     prepared = args.out / "prepared"
+    try:
+        prepared.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{args.out} cannot be written: {reason}. Give another --out.") from error
     if args.multilingual:
         prepare(join(files, languages, args.out / "text"), prepared / "multilingual")
         file, out = "multilingual.yaml", args.out / "multilingual"
@@ -158,8 +175,11 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        with exit_on_signals():
+            sys.exit(main())
     except UserError as error:
         sys.exit(f"run.py: error: {error}")
     except subprocess.CalledProcessError as error:
         sys.exit(error.returncode)
+    except KeyboardInterrupt:
+        sys.exit(130)

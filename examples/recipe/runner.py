@@ -11,6 +11,7 @@ from pathlib import Path
 
 from convs2s.common.errors import UserError
 from convs2s.common.programs import ProgramFailed, Programs, command_line, relative_path
+from convs2s.common.signals import exit_on_signals
 from convs2s.common.tables import markdown_table
 
 # A file in OUT/logs that marks a folder made by a recipe.
@@ -76,7 +77,11 @@ class Runner:
         """
         self.say(f"$ {command_line(command, stdout)}")
         try:
-            self.programs.run(command, self.logs / f"{name}.log", stdout, watch=watch)
+            # A program in a process group of its own would otherwise outlive the recipe.
+            with exit_on_signals():
+                self.programs.run(command, self.logs / f"{name}.log", stdout, watch=watch)
+        except KeyboardInterrupt:
+            sys.exit(130)
         except ProgramFailed as error:
             self.say("\n".join(error.log_end()))
             sys.exit(f"{error}.")
@@ -94,11 +99,21 @@ class Runner:
 
 def clear_folder(out: Path) -> None:
     """Empty a folder that a recipe made, or create it; exit if it holds other files."""
-    if out.exists():
-        if any(out.iterdir()) and not (out / "logs" / MARK).exists():
+    logs = out / "logs"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()) and not (logs / MARK).exists():
             sys.exit(
                 f"{out} holds other files: give --out a new folder, or one that a recipe made."
             )
-        shutil.rmtree(out)
-    (out / "logs").mkdir(parents=True)
-    (out / "logs" / MARK).touch()
+        # The folder itself stays, which may be the current one. The mark is removed last, so that
+        # the rest can be removed after an interruption.
+        for path in sorted(out.iterdir(), key=logs.__eq__):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        logs.mkdir()
+        (logs / MARK).touch()
+    except OSError as error:
+        sys.exit(f"{out} cannot be written: {error.strerror or error}. Give --out another folder.")

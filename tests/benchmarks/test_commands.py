@@ -6,12 +6,13 @@ import re
 import pytest
 import torch
 
-from benchmarks import measure, workloads
+from benchmarks import machine, measure, workloads
 from benchmarks.measure import alternate, ratios, summary
 from benchmarks.sentences import sentences
 from benchmarks.setting import Setting, build
 from benchmarks.workloads import generation, sequence_training, training
 from convs2s.common.errors import UserError
+from convs2s.common.installation import FAIRSEQ
 from tests.support.benchmark_runs import TINY, benchmark
 
 
@@ -218,6 +219,7 @@ def test_gpu(command, tmp_path, monkeypatch):
         ),
         (["train", "--arch", "adl_rnnsearch", "--layers", 3], "cannot have --layers 3"),
         (["memory", "--arch", "convs3s"], "There is no architecture convs3s"),
+        (["growth", "--out", __file__], f"File exists: {__file__}."),
     ],
 )
 def test_errors(arguments, message, monkeypatch, capsys):
@@ -274,3 +276,23 @@ def test_int8_is_for_generation():
     assert len(hypotheses) == 2
     with pytest.raises(UserError, match="Models cannot be trained in int8"):
         training(setting)
+
+
+@pytest.mark.parametrize("command", ["loss", "systems words.yaml data-bin"])
+def test_files_are_checked_before_anything_is_measured(command, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(measure, "time", None)
+    target = tmp_path / "missing" / "result.json"
+    assert benchmark(monkeypatch, *command.split(), "--json", target) == 2
+    assert f"there is no folder {target.parent}" in capsys.readouterr().err
+    if command == "loss":
+        return
+    assert benchmark(monkeypatch, *command.split(), "--speeds", target) == 2
+    assert f"there is no folder {target.parent}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", FAIRSEQ)
+def test_every_distribution_of_fairseq_is_named(name, monkeypatch):
+    versions = {name: "0.12.3", "convs2s-plugin": "0.2"}
+    monkeypatch.setattr(machine, "installed_version", versions.get)
+    found = machine.machine("cpu")
+    assert (found["fairseq"], found["convs2s-plugin"]) == (f"{name} 0.12.3", "0.2")

@@ -41,6 +41,11 @@ def test_text(tmp_path):
     assert len(set(words)) == 5000
 
 
+def test_words_in_the_wrong_order(monkeypatch, capsys):
+    assert benchmark(monkeypatch, "prepare", "--pairs", 1, "--words", 5, 3) == 2
+    assert "--words is 5 3: give the smaller number first." in capsys.readouterr().err
+
+
 def test_memory_of_a_process_and_of_those_it_starts(monkeypatch, tmp_path):
     """Both hold 50 MiB when the inner one waits."""
     hold = "import time; held = bytearray(b'x') * (50 * 2**20); "

@@ -11,6 +11,7 @@ from tests.support.benchmark_runs import benchmark
 
 FILE = """
 data: {source: de, target: en}
+baseline: again
 train: {autocast-dtype: bfloat16, criterion: convs2s_cross_entropy, lr: 0.002, max-tokens: 2000}
 systems:
   small:
@@ -24,6 +25,7 @@ systems:
       decoder-layers: "[(512, 3)] * 4"
       max-epoch: 1
   again: {runs_of: small}
+  both: {ensemble: {small: 1, large: 1}}
   fairseq:
     train:
       arch: fconv
@@ -46,7 +48,8 @@ def test_speeds_of_systems(file, corpus, tmp_path, monkeypatch, capsys):
     given = ("--sentences", 4, "--batches", 1, "--rounds", 3, "--json", target, "--speeds", speeds)
     assert benchmark(monkeypatch, "systems", file, corpus / "bin", *given) == 0
     result = json.loads(target.read_text(encoding="utf-8"))
-    # A system that takes the models of another one has no speed of its own.
+    # A system that takes the models of others has no speed of its own, also as the baseline.
+    assert result["baseline"] == "small ConvS2S"
     titles = ["small ConvS2S", "large ConvS2S", "fairseq"]
     options = dict(result["settings"]["large ConvS2S"]["options"])
     assert options["encoder_layers"] == "[(512, 3)] * 4"

@@ -163,6 +163,11 @@ def test_other_weights(tmp_path, capsys):
     plain = random_network(params(), (len(SOURCE), len(TARGET)))
     first = "net.features.denseblock1.denselayer1"
     tensors = plain.state_dict()
+
+    def every(weight):
+        """Another weight of the second convolution of each layer."""
+        return {name: weight for name in tensors if name.endswith(".conv2.weight")}
+
     for name, change, message in (
         (
             "two blocks",
@@ -171,6 +176,9 @@ def test_other_weights(tmp_path, capsys):
         ),
         ("more weights", {"src_embedding.conv.conv0.weight": torch.ones(1, 2, 3)}, "(1 x 2 x 3)"),
         ("a large kernel", {f"{first}.conv2.weight": torch.ones(4, 8, 5, 5)}, "network.kernels is"),
+        ("even kernels", every(torch.ones(4, 8, 4, 4)), "network.kernel is 4 x 4, but"),
+        ("flat kernels", every(torch.ones(4, 8, 3, 5)), "network.kernel is 3 x 5, but"),
+        ("groups", every(torch.ones(4, 4, 3, 3)), "network.depthwise is None, but"),
         ("short norm", {f"{first}.norm1.weight": torch.ones(2)}, "contradict each other"),
         (
             "other embeddings",

@@ -1,5 +1,9 @@
 """A training run that has ended, or was interrupted, ends where it would have ended."""
 
+import re
+
+import pytest
+
 from convs2s.checkpoints.files import num_updates
 from tests.support.commands import TINY, assert_same_weights, train, weights
 
@@ -36,3 +40,18 @@ def test_patience_goes_on(corpus, tmp_path):
     # Killed after its last checkpoint, it ends at once.
     log = train(corpus, tmp_path / "parts", "--max-epoch", "9", options=options)
     assert "had already ended: 2 validations without an improvement >= patience: 2" in log
+
+
+@pytest.mark.parametrize(
+    ("patience", "expected"),
+    [("0", [0.01, 0.01, 0.005, 0.0025]), ("1", [0.01, 0.01, 0.01, 0.005])],
+)
+def test_a_plateau_goes_on(patience, expected, corpus, tmp_path):
+    """No validation is better than the first; fairseq forgets that of the last epoch."""
+    options = (*TINY, "--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5")
+    options = (*options, "--lr-threshold", "0.9", "--lr-patience", patience)
+    rates = []
+    for epochs in ("2", "3", "4"):
+        log = train(corpus, tmp_path, "--max-epoch", epochs, options=options)
+        rates += [float(rate) for rate in re.findall(r"train \| epoch .*\| lr ([\d.e-]+)", log)]
+    assert rates == expected

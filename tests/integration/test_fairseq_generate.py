@@ -124,7 +124,9 @@ def test_batches_do_not_change_translations(corpus, checkpoint, search):
 def test_prefixes_are_kept(corpus, checkpoint):
     printed = generate(corpus, checkpoint, "--prefix-size", 2, "--beam", 3)
     references = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
-    for i, best in hypotheses(printed).items():
+    found = hypotheses(printed)
+    assert sorted(found) == list(range(SENTENCES))
+    for i, best in found.items():
         assert best[0][1].split()[:2] == references[i].split()[:2]
 
 
@@ -232,6 +234,66 @@ def test_constraints_of_data_without_them(corpus, checkpoint):
     arguments = (corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu")
     done = run("generate", *arguments, "--max-tokens", "200", "--constraints")
     assert "these data have none: use fairseq-interactive" in refused(done)
+
+
+IMPOSSIBLE = {
+    "no checkpoint": (("--path", None), "There is no checkpoint to translate with: give --path."),
+    "samples": (("--sampling",), "--sampling requires --nbest to be equal to --beam."),
+    "two searches": (
+        ("--sampling", "--nbest", 5, "--diverse-beam-groups", 2),
+        "Only one kind of search is possible: omit all but one of --sampling,",
+    ),
+    "groups": (
+        ("--beam", 5, "--diverse-beam-groups", 3),
+        "--beam must be a multiple of --diverse-beam-groups.",
+    ),
+    "no beam": (("--beam", 0), "--beam is 0, but must be at least 1."),
+    "no hypothesis": (("--nbest", 0), "--nbest is 0, but must be at least 1."),
+    "prefix": (("--prefix-size", -1), "--prefix-size is -1, but must be at least 0."),
+    "iterations": (
+        ("--retain-iter-history",),
+        "--retain-iter-history is for models that refine their translations in iterations",
+    ),
+    "sub-words": (("--remove-bpe", "bpe"), "--post-process (--remove-bpe) is bpe, but must be"),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_impossible_options(name, corpus, checkpoint):
+    options, reason = IMPOSSIBLE[name]
+    path = () if options[-1] is None else ("--path", checkpoint, *options)
+    arguments = (corpus / "bin", "--user-dir", PLUGIN, "--cpu", *TASK, "--max-tokens", "200")
+    assert reason in refused(run("generate", *arguments, *path))
+
+
+def test_a_translation_model_is_no_language_model(corpus, checkpoint):
+    arguments = (corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu", *TASK)
+    done = run("generate", *arguments, "--max-tokens", "200", "--lm-path", checkpoint)
+    assert "--lm-path names a translation model" in refused(done)
+
+
+@pytest.mark.parametrize("option", [("--score-reference",), ("--prefix-size", "1")])
+@pytest.mark.parametrize("task", [(), TASK], ids=["fairseq's", "ours"])
+def test_interactive_has_no_translations(task, option, corpus, checkpoint):
+    arguments = (corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu", *task)
+    done = run("interactive", *arguments, *option, text="eins\n")
+    assert f"{option[0]} needs translations, but fairseq-interactive" in refused(done)
+
+
+def test_interactive_without_a_checkpoint(corpus):
+    done = run("interactive", corpus / "bin", "--user-dir", PLUGIN, "--cpu", *TASK, text="eins\n")
+    assert "a checkpoint with --path" in refused(done)
+
+
+def test_a_constraint_that_was_an_unknown_word(corpus, checkpoint):
+    """The first translation appends the word to the dictionary, but not to the model's."""
+    printed = fairseq(
+        *("interactive", corpus / "bin", "--user-dir", PLUGIN, "--path", checkpoint, "--cpu"),
+        *(*TASK, "--constraints", "--replace-unk", "--unkpen", "-80", "--max-len-b", "4"),
+        text="Anna\nzwei\tAnna\n",
+    )
+    assert "C-1\tAnna" in printed and "Anna" in hypotheses(printed)[0][0][1]
+    assert len(hypotheses(printed)) == 2
 
 
 def test_the_tokenizer_takes_the_languages_of_the_data(corpus, checkpoint):

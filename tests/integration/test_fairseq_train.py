@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +18,7 @@ from tests.support.commands import (
     TASK,
     TINY,
     assert_same_weights,
+    command,
     fairseq,
     kill_forks,
     quick_command,
@@ -240,10 +243,9 @@ def test_tensorboard(corpus, tmp_path):
 HYDRA_FOLDER = PLUGIN.parent / "examples" / "hydra"
 
 
-def hydra(corpus, folder, config_folder, *overrides):
-    """fairseq-hydra-train for one epoch; returns the trained weights."""
-    log = fairseq(
-        "hydra_train",
+def hydra_arguments(corpus, folder, config_folder, *overrides):
+    """The arguments of fairseq-hydra-train for one epoch."""
+    return (
         "--config-dir",
         config_folder,
         "--config-name",
@@ -255,9 +257,13 @@ def hydra(corpus, folder, config_folder, *overrides):
         "dataset.num_workers=0",
         *overrides,
         f"checkpoint.save_dir={folder / 'checkpoints'}",
-        cwd=folder,
     )
-    assert "valid" in log
+
+
+def hydra(corpus, folder, config_folder, *overrides):
+    """fairseq-hydra-train for one epoch; returns the trained weights."""
+    arguments = hydra_arguments(corpus, folder, config_folder, *overrides)
+    assert "valid" in fairseq("hydra_train", *arguments, cwd=folder)
     return weights(folder / "checkpoints" / "checkpoint_last.pt")
 
 
@@ -275,3 +281,27 @@ def test_hydra_with_the_name_of_an_architecture(corpus, tmp_path):
     model = hydra(corpus, tmp_path, tmp_path)
     assert model["encoder.blocks.convolutions.3.linear.weight_v"].shape == (512, 768)
     assert len(model["decoder.embed.positions.weight"]) == 1025
+
+
+def test_an_interrupted_run_of_hydra_saves(corpus, tmp_path):
+    layers = ('model.encoder_layers="[(16, 3)]"', 'model.decoder_layers="[(16, 3)]"')
+    more = ("dataset.max_tokens=20", "common.log_format=simple", "common.log_interval=1")
+    arguments = hydra_arguments(corpus, tmp_path, HYDRA_FOLDER, *layers, *more)
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command("hydra_train", *arguments), cwd=tmp_path, stdout=file, stderr=file
+        )
+        try:
+            deadline = time.monotonic() + 300
+            while "num_updates=2" not in log.read_text():
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=300) == 130, log.read_text()
+        finally:
+            process.kill()
+    assert "saving after this update" in log.read_text()
+    assert "done training" not in log.read_text()
+    last = torch.load(tmp_path / "checkpoints" / "checkpoint_last.pt", weights_only=True)
+    assert last["extra_state"]["train_iterator"]["iterations_in_epoch"] >= 2

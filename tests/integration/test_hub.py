@@ -134,6 +134,25 @@ def test_fairseqs_generator_replaces_no_unknown_words(folder):
     assert hub.sample("eins", replace_unk=None)
 
 
+def test_fairseqs_generator_never_drops_a_line(folder):
+    hub = from_pretrained(folder)
+    lines = ["eins", " ".join(["zwei"] * 500), "drei"]
+    skipping = dict(sampling=True, skip_invalid_size_inputs=True)
+    for given, counts in ((lines, "1 of 3 lines"), (lines[1], "1 of 1 lines")):
+        with pytest.raises(UserError, match=f"skip_invalid_size_inputs omits {counts}"):
+            hub.translate(given, **skipping)
+    assert len(hub.translate(lines[::2], **skipping)) == 2
+
+
+@pytest.mark.parametrize(
+    "options", [dict(prefix_size=2), dict(score_reference=True), dict(lm_path="lm.pt")]
+)
+def test_options_of_fairseq_generate_alone(options, folder):
+    (name,) = options
+    with pytest.raises(UserError, match=f"^{name} is for fairseq-generate"):
+        from_pretrained(folder).translate("eins", **options)
+
+
 UNKNOWN = {
     "translate": (
         dict(lenpn=0.1),

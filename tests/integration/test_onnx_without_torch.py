@@ -8,7 +8,7 @@ import pytest
 from convs2s.cli import main as convs2s
 from convs2s.translation import Translator, precision
 from tests import ROOT
-from tests.support.translation import DATA, FIXTURES, LINES
+from tests.support.translation import DATA, FIXTURES, LIMIT, LINES
 
 SCRIPT = ROOT / "examples" / "onnx" / "translate.py"
 # What is not installed where the script runs.
@@ -43,3 +43,21 @@ def test_the_same_translations(model, in_8_bits, tmp_path, monkeypatch):
     translator = Translator(checkpoint, data=DATA, device="cpu", raw=True, beam=5)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [each.text for each in translator.translate(lines)]
+
+
+@pytest.mark.slow
+def test_a_line_that_is_too_long(tmp_path):
+    pytest.importorskip("onnxscript", reason="the extra export is not installed")
+    folder = tmp_path / "onnx"
+    assert (
+        convs2s(["export-onnx", f"{FIXTURES / 'convs2s.pt'}", f"{folder}", "--data", f"{DATA}"])
+        == 0
+    )
+    done = subprocess.run(
+        [sys.executable, SCRIPT, folder],
+        input=f"{'vier ' * LIMIT}\n{'vier ' * (LIMIT + 1)}\n",
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 1 and len(done.stdout.splitlines()) == 1
+    assert done.stderr == f"Line 2 has {LIMIT + 1} tokens; the model takes at most {LIMIT}.\n"

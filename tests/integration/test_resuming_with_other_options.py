@@ -209,6 +209,26 @@ def test_another_metric_begins_with_its_own_best_value(corpus, tmp_path):
     assert "the best loss of" in log and best.read_bytes() != before
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        ("reduce_lr_on_plateau", ("--best-checkpoint-metric", "ppl")),
+        ("reduce_lr_on_validation", ("--best-checkpoint-metric", "ppl")),
+        ("reduce_lr_on_validation", ("--lr-metric", "ppl")),
+    ],
+)
+def test_another_metric_reduces_the_rate_and_ends_training_by_its_own_values(
+    scheduler, options, corpus, tmp_path
+):
+    """The perplexity falls, but is never below a loss in bits."""
+    common = ("--lr-scheduler", scheduler, "--lr-patience", "1", "--patience", "1", *TASK)
+    train(corpus, tmp_path, *common, "--max-epoch", "1")
+    log = train(corpus, tmp_path, *common, *options, "--max-epoch", "4")
+    assert "early stop" not in log and (tmp_path / "checkpoint4.pt").exists()
+    rates = re.findall(r"train \| epoch .*\| lr ([\d.e-]+)", log)
+    assert rates == ["0.01"] * 3
+
+
 def test_a_checkpoint_without_its_optimizer(corpus, tmp_path):
     train(corpus, tmp_path, "--max-epoch", "1", "--no-save-optimizer-state")
     log = train(corpus, tmp_path, "--max-epoch", "2")

@@ -189,6 +189,16 @@ def test_a_training_that_begins_from_a_file_again(corpus, tmp_path, two_epochs):
     assert f"will replace {tmp_path}/checkpoint_last.pt; to continue from that" in again.stderr
 
 
+def test_a_file_with_a_suffix(corpus, tmp_path):
+    suffix = ("--checkpoint-suffix", "_a", "--no-epoch-checkpoints", "--disable-validation")
+    assert train(corpus, tmp_path, *suffix, "--max-update", "1").returncode == 0
+    shutil.copy(tmp_path / "checkpoint_last_a.pt", tmp_path / "other_a.pt")
+    restored = ("--restore-file", tmp_path / "other.pt", "--max-update", "2")
+    again = train(corpus, tmp_path, *suffix, *restored)
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert f"--restore-file {tmp_path}/other_a.pt, and will replace" in again.stderr
+
+
 def test_a_pipe_is_no_checkpoint(corpus, tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
     error = sentence(train(corpus, tmp_path / "new", *ONE, "--restore-file", tmp_path / "pipe.pt"))

@@ -36,6 +36,10 @@ METRICS = {
         ("--eval-bleu", *BLEU[:2]),
         "bleu is best if it is high: add --maximize-best-checkpoint-metric",
     ),
+    "the lowest BLEU of sentences": (
+        (*TASK, "--criterion", "convs2s_sequence_risk", *BLEU[:1], "sentence_bleu"),
+        "sentence_bleu is best if it is high: add --maximize-best-checkpoint-metric",
+    ),
     "the highest loss": (
         ("--maximize-best-checkpoint-metric",),
         "loss is best if it is low: omit --maximize-best-checkpoint-metric",

@@ -189,3 +189,5 @@ def test_embeddings_that_training_begins_with(number, tmp_path):
     path.write_text(f"2 2\nw1 0.5 0.25\nw2 0.5 {number}\n")
     with pytest.raises(UserError, match=f"embedding of 'w2' in {path} has a number that is infin"):
         load_embeddings_(torch.nn.Embedding(len(dictionary()), 2), str(path), dictionary())
+    with pytest.raises(UserError, match=f"embedding of 'w1' in {path} has 2 numbers, not 3"):
+        load_embeddings_(torch.nn.Embedding(len(dictionary()), 3), str(path), dictionary())

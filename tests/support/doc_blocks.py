@@ -23,7 +23,6 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_SEPARATORS = {"|", "||", "&", "&&", ";", "(", ")", "\n"}
 _KEYWORDS = {"do", "done", "for", "then", "fi", "if", "else", "while", "export"}
 
 

@@ -53,6 +53,15 @@ def test_padding_on_both_sides_of_the_source_changes_nothing(name):
     torch.testing.assert_close(model(padded, prefix), model(source, prefix), atol=1e-5, rtol=1e-5)
 
 
+# The sum of no words is a sum, too.
+@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("bag-of-words")])
+def test_a_source_sentence_without_tokens_is_refused(name):
+    model = make(name)
+    source = torch.tensor([[5, 6, 2], [PAD, PAD, PAD]])
+    with pytest.raises(UserError, match="sentence 1 of the batch .* has only padding"):
+        model.encode(source)
+
+
 @EVERY_MODEL
 def test_a_target_position_depends_on_its_token_and_on_no_later_one(name):
     model = make(name).double()

@@ -38,7 +38,11 @@ def test_scores_and_attention_are_nearly_those_of_single_precision(name):
     assert scores.dtype == torch.float32 and not torch.equal(scores, single)
     # The channels of these models are few, so that the error of a sum is large beside the sum.
     assert (scores - single)[real].abs().max() < 0.2 * single[real].std()
-    torch.testing.assert_close(attention[real], single_attention[real], rtol=0, atol=0.02)
+    # The attention of these models is nearly the same to all source tokens.
+    source = batch["net_input"]["src_tokens"].ne(PAD)
+    even = (source / source.sum(dim=1, keepdim=True)).unsqueeze(1)
+    unevenness = (single_attention - even)[real].abs().max()
+    assert (attention - single_attention)[real].abs().max() < 0.002 + 0.1 * unevenness
     matrices = [path for path, p in model.named_parameters() if p.dim() > 1]
     assert all(path.endswith(KEPT) for path in matrices)
 

@@ -1,6 +1,9 @@
 """pyproject.toml, Makefile, constraints and the other files of the project agree."""
 
+import fnmatch
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -19,6 +22,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+HUBCONF = (ROOT / "hubconf.py").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 CONSTRAINTS = {"3.10": "constraints-py310.txt", "3.11": "constraints.txt"}
@@ -115,6 +119,54 @@ def test_every_target_is_phony_and_the_documented_ones_exist():
     assert phony == TARGETS
     assert set(re.findall(r"make ([a-z-]+) ", MAKEFILE)) <= TARGETS
     assert {"demo", "test", "test-fast", "lint", "format", "docs", "bench", "wheel"} <= TARGETS
+
+
+def test_output_of_the_examples_is_ignored_and_removed():
+    dry = subprocess.run(["make", "--dry-run", "clean"], cwd=ROOT, capture_output=True, text=True)
+    clean = dry.stdout.split()
+    assert "mine_out" not in clean and "*_out" not in clean
+    named = [clean]
+    # What is only for git and Docker is not in the source archive.
+    named += [
+        [line.strip("/") for line in (ROOT / name).read_text().splitlines()]
+        for name in (".gitignore", ".dockerignore")
+        if (ROOT / name).exists()
+    ]
+    written = {
+        f"{path.stem}_{kind}"
+        for path in (ROOT / "examples").rglob("*.yaml")
+        for kind in ("out", "smoke")
+    }
+    for path in (ROOT / "examples").rglob("*.py"):
+        written |= set(re.findall(r'"(\w+_out|iwslt14_text)"', path.read_text(encoding="utf-8")))
+    assert {"demo_out", "iwslt14_text", "pronunciation_out"} <= written
+    for patterns in named:
+        assert [
+            name for name in written if not any(fnmatch.fnmatch(name, each) for each in patterns)
+        ] == []
+
+
+def test_a_folder_with_a_space():
+    done = subprocess.run(
+        ["make", "--dry-run", "models", "SIGMORPHON=a folder", f"PYTHON={sys.executable}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "--sigmorphon 'a folder'" in done.stdout
+
+
+def test_torch_hub_names_what_hubconf_imports():
+    """torch.hub checks that packages are there, which are named as they are imported."""
+    pytest.importorskip("fairseq")
+    names = {"pyyaml": "yaml", "backports-zstd": "backports", "subword-nmt": "subword_nmt"}
+    needed = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
+    code = "import sys; hidden = sys.argv[1:]; sys.modules.update(dict.fromkeys(hidden)); "
+    listed = " ".join(re.findall(r"^dependencies \+?= (.*)", HUBCONF, re.MULTILINE))
+    hidden = {names.get(name, name) for name in needed} - set(re.findall(r"\w+", listed))
+    command = [sys.executable, "-c", f"{code} import hubconf", *hidden]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert hidden and done.returncode == 0, done.stderr[-1000:]
 
 
 @pytest.mark.parametrize("path", [ROOT / ".ci" / "run", *WORKFLOWS], ids=lambda path: path.name)

@@ -8,7 +8,7 @@ from ...common.errors import UserError
 from ...models.adl.language.spec import Settings
 from ...models.adl.options import AdlOptions
 from ..files import check_not_quantized, new_training
-from ..networks import Checkpoint, network_options
+from ..networks import Checkpoint, check_left_to_right, network_options
 from .transformer_shape import Target, TransformerShape, transformer_shape
 from .transformer_weights import convert_weights, has_output_bias
 
@@ -42,7 +42,8 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
         A checkpoint of plain data, which fairseq loads without this package.
     Raises:
         TextError: if a layer is not one of fairseq's transformer; the error shows its place.
-        UserError: if the model is not one in ADL, or has input feeding.
+        UserError: if the model is not one in ADL, has input feeding, or has the option
+            ``right_to_left``.
     """
     if checkpoint.family != "adl":
         raise UserError(
@@ -50,6 +51,7 @@ def export_transformer(checkpoint: Checkpoint) -> dict[str, Any]:
             "in ADL with the layers of a transformer, such as adl_transformer, can be exported to "
             "fairseq's transformer."
         )
+    check_left_to_right(checkpoint, "fairseq's transformer")
     options = cast(AdlOptions, network_options(checkpoint))
     spec = options.resolve()
     shape = transformer_shape(spec, FAIRSEQ)

@@ -174,7 +174,7 @@ class AdlNetwork(Network):
         )
         scale_weights_(encoder.layers, options.init_gain)
         scale_weights_(decoder.layers, options.init_gain)
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, decoder, options.right_to_left)
         self.spec = spec
 
 

@@ -233,7 +233,7 @@ class ConvS2S(Network):
             max_length=target_length,
             alignment=Alignment(options.alignment_layer),
         )
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, decoder, options.right_to_left)
 
 
 def _embedding(

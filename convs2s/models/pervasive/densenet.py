@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...nn.dropout import Dropout
+from ...nn.linear import to_autocast_dtype
 from ...nn.state import State
 from .batch_norm import Affine, RunningStats, has_several_workers
 from .densenet_inference import FoldedLayer, InferencePass
@@ -106,9 +107,7 @@ class DenseNet2d(nn.Module):
         Returns:
             N x ``out_channels``.
         """
-        device = x.device.type
-        if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
-            x = x.to(torch.get_autocast_dtype(device))
+        device, x = x.device.type, to_autocast_dtype(x)
         infers = self.quantized or not (self.training or torch.is_grad_enabled())
         if state is not None or infers:
             with torch.no_grad(), torch.autocast(device, enabled=False):
@@ -155,6 +154,8 @@ class DenseNet2d(nn.Module):
     @torch.no_grad()
     def quantize_weights_(self) -> None:
         """Fold batch normalization, and quantize the weights to 8 bits, for inference."""
+        if self.quantized:
+            return
         folded = [self._fold(layer, torch.float32) for layer in self.dense_layers]
         for layer in folded:
             layer.quantize_()

@@ -243,4 +243,4 @@ class Pervasive(Network):
             options.max_target_positions,
             options.target_bos,
         )
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, decoder, options.right_to_left)

@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 import subprocess
+from collections import Counter
 
 import pytest
 from fairseq import options
@@ -79,6 +80,21 @@ def check(printed):
 
 def test_there_are_experiments():
     assert ADL_TABLES in FILES and EXAMPLES / "multi30k" / "compare.yaml" in FILES
+
+
+def test_files_of_one_name_have_output_folders_of_their_own():
+    """The tables of one would otherwise take the place of another's."""
+    names = Counter(path.name for path in EXAMPLES.rglob("*.yaml"))
+    shared = {name for name, number in names.items() if number > 1}
+    outputs = {}
+    for page in EXAMPLES.rglob("*.md"):
+        text = page.read_text(encoding="utf-8").replace("\\\n", "")
+        for path, given in re.findall(r"convs2s experiment (examples/\S+\.yaml)(.*)", text):
+            if EXAMPLES.parent.joinpath(path).name in shared and "--smoke" not in given:
+                out = re.search(r"--out (\S+)", given)
+                assert out is not None, f"{page}: {path}{given}"
+                outputs.setdefault(out[1], set()).add(path)
+    assert len(outputs) > 3 and all(len(paths) == 1 for paths in outputs.values())
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")

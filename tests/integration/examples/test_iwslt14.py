@@ -182,6 +182,37 @@ def test_files_of_a_folder_give_the_same_text(archive, prepare, tmp_path):
     assert (tmp_path / "copy.tgz").read_bytes() == archive.read_bytes()
 
 
+def test_folders_that_cannot_be_renamed(archive, prepare, tmp_path, monkeypatch):
+    """The current folder has no name in its path, and a link is not a folder."""
+    for name in ("here", "linked"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("linked")
+    done = prepare("--archive", archive, "--out", "link")
+    assert done.returncode == 0, done.stderr
+    assert "linked/train" in done.stdout
+    monkeypatch.chdir(tmp_path / "here")
+    done = prepare("--archive", archive, "--out", ".")
+    assert done.returncode == 0, done.stderr
+    assert "here/train" in done.stdout
+    for name in ("here", "linked"):
+        assert len(list((tmp_path / name).iterdir())) == 6
+    assert {path.name for path in tmp_path.iterdir()} == {"mini.tgz", "here", "link", "linked"}
+
+
+def test_a_signal_leaves_nothing(archive, tmp_path):
+    code = "import os, prepare, sys; from pathlib import Path; "
+    code += "prepare.write_splits = lambda *given: os.kill(os.getpid(), 15) or os.sched_yield(); "
+    code += (
+        f"os.chdir({str(tmp_path)!r}); sys.argv = ['prepare.py', '--archive', {archive.name!r}]; "
+    )
+    code += "prepare.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PREPARE.parent, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (143, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["mini.tgz"]
+
+
 def drop_last_line(files, name):
     files[name] = files[name][: files[name].rindex(b"\n", 0, -1) + 1]
 
@@ -238,6 +269,7 @@ def test_faults_of_the_command(archive, prepare, tmp_path):
         ((), "There is no de-en.tgz: use --download"),
         (("--archive", cut), "cut.tgz is not a complete tar archive"),
         (("--archive", archive, "--out", "full"), "full already exists"),
+        (("--archive", archive, "--out", "full/file/text"), "text cannot be written: File exists."),
         (("--archive", archive, "--jobs", "0"), "must be at least 1"),
         (("--download", "--address", address), f"{address} cannot be downloaded: No such file"),
     ]:

@@ -1,11 +1,28 @@
 """examples/recipe: printed commands, logs, and failures."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 from recipe import Recipe
 
+from tests import ROOT
+from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import TINY, server
+
+# Runs a command that writes its number to a file and sleeps.
+WAITING = """
+import sys
+from pathlib import Path
+from recipe import Recipe
+code = "import os, time; open('pid.new', 'w').write(str(os.getpid())); "
+code += "os.rename('pid.new', 'pid'); time.sleep(600)"
+Recipe(Path("out")).run("wait", [sys.executable, "-c", code])
+"""
 
 
 @pytest.fixture
@@ -73,3 +90,44 @@ def test_only_a_recipes_folder_is_emptied(tmp_path):
     with pytest.raises(SystemExit, match="holds other files"):
         Recipe(tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_running_command(number, code, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{EXAMPLES}"}
+    recipe = subprocess.Popen(
+        [sys.executable, "-c", WAITING],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "pid").exists() and recipe.poll() is None:
+        time.sleep(0.05)
+    started = int((tmp_path / "pid").read_text())
+    try:
+        recipe.send_signal(number)
+        _, error = recipe.communicate(timeout=60)
+        assert (recipe.returncode, error) == (code, "")
+        assert not psutil.pid_exists(started)
+    finally:
+        if psutil.pid_exists(started):
+            os.kill(started, signal.SIGKILL)
+
+
+def test_the_current_folder_stays(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        recipe = Recipe(tmp_path)
+        (tmp_path / "link").symlink_to("nowhere")
+        recipe.run("hello", python("print('hello')"))
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", "link"}
+    assert (tmp_path / "logs" / "hello.log").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize("out", ["file", "file/out"])
+def test_a_folder_that_cannot_be_made(out, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=f"{out} cannot be written: .* Give --out another folder"):
+        Recipe(tmp_path / out)

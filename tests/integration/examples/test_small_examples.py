@@ -1,10 +1,15 @@
 """The examples with ``--smoke``: every step runs, on a little text and with a few updates."""
 
+import os
 import random
 import shlex
+import signal
+import subprocess
+import sys
 
 import pytest
 
+from convs2s.common.errors import UserError
 from tests.integration.examples.conftest import EXAMPLES
 from tests.support.commands import NEEDS_FAIRSEQ, server
 
@@ -32,6 +37,15 @@ def test_number_to_words(example, tmp_path):
     assert "| numbers | right with beam 1 | right with beam 5 |" in printed
     for beam in (1, 5):
         assert len((tmp_path / "out" / f"beam{beam}.words").read_text().splitlines()) == 12
+
+
+def test_a_language_that_num2words_lacks(tmp_path):
+    pytest.importorskip("num2words")
+    command = f"python {EXAMPLES / 'number_to_words' / 'run.py'} --language xx --out out"
+    done = server().bash(command, tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("num2words has no language xx: give --language one of ")
+    assert not (tmp_path / "out").exists()
 
 
 @NEEDS_FAIRSEQ
@@ -79,3 +93,54 @@ def test_pronunciation(tmp_path):
     (tmp_path / "bbb_dev.tsv").unlink()
     done = server().bash(command, tmp_path)
     assert done.returncode == 1 and ". has no bbb_dev.tsv." in done.stderr
+
+
+@pytest.fixture
+def words(load, tmp_path):
+    """The module of the example, and the files of a language with lines that are not words."""
+    for split in ("train", "dev", "test"):
+        text = "ab\tA B\r\n\r\n\tX\r\nc\u2028d\tC D \r\ne\t\r\n"
+        (tmp_path / f"aaa_{split}.tsv").write_bytes(text.encode())
+    return load("pronunciation/run.py"), tmp_path
+
+
+def test_lines_without_a_word_are_not_joined(words):
+    example, folder = words
+    joined = example.join(example.find_files(folder), ["aaa"], folder / "text")
+    assert joined["train"].read_text("utf-8") == "aaa ab\tA B\naaa c d\tC D \naaa e\t\n"
+
+
+def test_two_files_of_a_language(words):
+    example, folder = words
+    (folder / "more").mkdir()
+    (folder / "more" / "aaa_test.tsv").touch()
+    with pytest.raises(UserError, match=r"aaa_test.tsv and .*more/aaa_test.tsv are both aaa_test"):
+        example.find_files(folder)
+
+
+def test_an_output_folder_that_is_a_file(words):
+    _, folder = words
+    command = f"python {EXAMPLES / 'pronunciation' / 'run.py'} . --languages aaa --out aaa_dev.tsv"
+    done = server().bash(command, folder)
+    assert done.returncode == 1
+    message = "run.py: error: aaa_dev.tsv cannot be written: Not a directory. Give another --out.\n"
+    assert done.stderr == message
+
+
+def test_a_signal_reaches_the_experiment(words, tmp_path):
+    """SIGTERM, unlike Ctrl-C, is sent to one process."""
+    code = "import os, run, sys; print(os.getpid(), flush=True); "
+    code += "from convs2s.common.signals import exit_on_signals\n"
+    code += "with exit_on_signals(): run.run(['sh', '-c', 'trap \"echo ended; exit\" TERM; "
+    code += "echo begun; while :; do sleep 0.1; done'])"
+    example = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=EXAMPLES / "pronunciation",
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert example.stdout.readline() and example.stdout.readline() == "begun\n"
+    example.send_signal(signal.SIGTERM)
+    assert example.communicate(timeout=60)[0] == "ended\n"
+    assert example.returncode == 128 + signal.SIGTERM

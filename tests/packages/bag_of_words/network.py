@@ -68,4 +68,4 @@ class BagOfWords(Network):
         decoder = self.decoder_class(
             Embedding(target, None, dropout), dropout, pad, options.max_target_positions
         )
-        super().__init__(encoder, decoder)
+        super().__init__(encoder, decoder, options.right_to_left)

@@ -41,3 +41,21 @@ def test_updates_of_a_checkpoint_of_fconv_in_a_new_process(tmp_path):
     code += f"print(saved_checkpoints(Path({str(tmp_path)!r})))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "{'checkpoint_1_7.pt': 7}"
+
+
+def test_an_average_has_a_weight_with_several_names_once(tmp_path):
+    paths = [str(tmp_path / f"{number}.pt") for number in (1, 2)]
+    for number, path in enumerate(paths):
+        shared = torch.full((100, 8), float(number))
+        names = ("encoder.embed.words.weight", "decoder.embed.words.weight")
+        model = {**dict.fromkeys(names, shared), "other": shared.clone()}
+        save_checkpoint({"args": Namespace(), "model": model}, path)
+    weights = average(paths)["model"]
+    first, second, other = weights.values()
+    assert first.data_ptr() == second.data_ptr() != other.data_ptr()
+    assert all(each.eq(0.5).all() for each in weights.values())
+    # The first checkpoint has two weights where the last one has one.
+    content = load_checkpoint(paths[0])
+    content["model"]["encoder.embed.words.weight"] = torch.ones(100, 8)
+    save_checkpoint(content, paths[0])
+    assert [each[0, 0] for each in average(paths)["model"].values()] == [1.0, 0.5, 0.5]

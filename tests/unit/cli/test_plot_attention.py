@@ -305,6 +305,7 @@ def test_attention_is_that_of_the_target_tokens(trained):
         (["--output", "a.html"], "with --input"),
         (["ein", "--input", "b", "--output", "a.html"], "with --input"),
         (["--input", "missing", "--output", "a.html"], "no file missing"),
+        (["--input", "b", "--output", "a.html"], r"b is empty\."),
         (["ein", "--target-input", "b", "--output", "a.html"], "--input, which is missing"),
         (["--input", "b", "--target", "c", "--output", "a.html"], "with --target-input"),
         (["ein", "--output", "missing/a.html"], "no folder missing"),

@@ -20,6 +20,11 @@ def test_perfect_links():
     assert alignment_scores([{(0, 0), (1, 1)}], gold).error_rate == 0
 
 
+def test_without_links_or_without_sure_ones():
+    assert alignment_scores([set()], [parse_gold("0-0", "gold", 1)]) == (100, 0, 100)
+    assert alignment_scores([{(0, 0)}], [parse_gold("0p0", "gold", 1)]) == (100, 100, 0)
+
+
 def test_positions_from_one(tmp_path):
     file = tmp_path / "gold"
     file.write_text("1-1 2p3\n\n")

@@ -122,7 +122,9 @@ def test_error_rates_in_lower_case():
         texts = ["A b", "C d"], ["a b", "c e"]
         found = scores(name.lower(), *texts, lowercase=True)
         assert found.values == {name: value} and found.settings.endswith(", lower case")
-        assert scores(name.lower(), *texts).values == {name: 100.0 if name == "WER" else 75.0}
+        found = scores(name.lower(), *texts)
+        assert found.values == {name: 100.0 if name == "WER" else 75.0}
+        assert "lower case" not in found.settings
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -147,6 +149,11 @@ def test_rouge_by_hand():
             "ROUGE-L F1": f1(4 / 6, 4 / 5),
         }
     )
+
+
+def test_rouge_is_the_mean_over_summaries():
+    found = rouge(["a dog runs", "a cat"], ["a dog runs", "two men"])
+    assert found == dict.fromkeys(found, 50)
 
 
 def test_rouge_of_several_references_takes_the_best():
@@ -191,8 +198,12 @@ def test_bytes_are_cut_between_characters():
 
 def test_meteor_of_exact_matches():
     # One chunk: penalty 0.5 * (1/3)^3, and an F-mean of 1.
+    three, two = (100 * (1 - 0.5 * (1 / words) ** 3) for words in (3, 2))
     found = meteor(["a dog runs"], [["a dog runs"]], MetricOptions()).values["METEOR"]
-    assert found == pytest.approx(100 * (1 - 0.5 * (1 / 3) ** 3))
+    assert found == pytest.approx(three)
+    texts = ["a dog runs", "a cat"]
+    found = meteor(texts, [texts], MetricOptions()).values["METEOR"]
+    assert found == pytest.approx((three + two) / 2)
 
 
 @pytest.mark.parametrize(

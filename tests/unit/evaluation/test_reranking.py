@@ -24,7 +24,9 @@ P-1\t-0.5 -0.5
 S-0\ta a
 T-0\tother
 H-0\t-1.5\tu
+D-0\t-1.5\tu !
 H-0\t-2.5\t
+D-0\t-2.5\t
 """
 
 
@@ -32,14 +34,14 @@ def test_lists_of_fairseq_in_the_order_of_the_text(tmp_path):
     path = tmp_path / "lists"
     path.write_text(OF_FAIRSEQ, encoding="utf-8")
     first, second = read_nbest(str(path), "subword_nmt")
-    assert first.hypotheses == [Hypothesis("u", "u", -1.5), Hypothesis("", "", -2.5)]
+    assert first.hypotheses == [Hypothesis("u !", "u", -1.5), Hypothesis("", "", -2.5)]
     assert (second.source, second.reference) == ("b", "Reference")
     assert second.hypotheses == [Hypothesis("xy z .", "x@@ y z", -0.5)]
     assert join("▁ein e ▁Zeile", "sentencepiece") == join("eine Zeile", "sentencepiece")
     assert join("eine Zeile", "sentencepiece") == "eine Zeile"
     features = basic_features([first, second])
     assert features.values["score"].tolist() == [-1.5, -2.5, -0.5]
-    assert features.values["words"].tolist() == [1, 0, 3]
+    assert features.values["words"].tolist() == [2, 0, 3]
     assert features.best({"score": 1.0, "words": 0.0}).tolist() == [0, 2]
     assert features.best({"score": -1.0, "words": 0.0}).tolist() == [1, 2]
     with pytest.raises(UserError, match="for score, .* hypotheses have score, w"):

@@ -68,3 +68,21 @@ def test_files_are_parallel(corpus, tmp_path):
     )
     assert list(zip(german, english)) == corpus
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.de", "corpus.en"}
+
+
+@pytest.mark.parametrize("pairs", ["0", "-5"])
+def test_no_pairs(pairs, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "corpus"
+    monkeypatch.setattr("sys.argv", ["make_corpus.py", str(folder), f"--pairs={pairs}"])
+    with pytest.raises(SystemExit):
+        make_corpus.main()
+    assert f"--pairs is {pairs}, but must be at least 1." in capsys.readouterr().err
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_a_file(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("sys.argv", ["make_corpus.py", str(tmp_path / "file"), "--pairs=3"])
+    with pytest.raises(SystemExit):
+        make_corpus.main()
+    assert "file cannot be written: File exists." in capsys.readouterr().err

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from convs2s.evaluation.metrics import edit_distance
 from tests import ROOT
 
 sys.path.insert(0, str(ROOT / "examples" / "error_correction"))
@@ -35,12 +36,16 @@ def test_the_edits_turn_the_source_into_the_target():
     for _ in range(200):
         source, target = (numbers.choices("abc", k=numbers.randint(0, 7)) for _ in range(2))
         made, rest = [], 0
-        edits = find_edits(source, target).elements()
-        # Of edits at the same place, insertions come first.
-        for edit in sorted(edits, key=lambda edit: edit[:2]):
+        edits = find_edits(source, target)
+        # Of edits at the same place, insertions come first; they were found from the end.
+        for edit in sorted([*edits.elements()][::-1], key=lambda edit: edit[:2]):
             made += [*source[rest : edit.start], *edit.words]
             rest = edit.end
-        assert sorted([*made, *source[rest:]]) == sorted(target)
+        made += source[rest:]
+        assert sorted(made) == sorted(target)
+        # Counted insertions have lost their order.
+        assert made == target or edits.total() > len(edits)
+        assert edits.total() <= edit_distance(source, target)
 
 
 def test_f_prefers_precision():

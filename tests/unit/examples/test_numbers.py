@@ -5,12 +5,13 @@ from collections import Counter
 
 import pytest
 
+from convs2s.common.errors import UserError
 from tests import ROOT
 
 pytest.importorskip("num2words")
 sys.path.insert(0, str(ROOT / "examples" / "number_to_words"))
 
-from make_numbers import BEYOND, LONGEST, make_numbers  # noqa: E402
+from make_numbers import BEYOND, LONGEST, check_language, make_numbers  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +42,13 @@ def test_names(numbers):
 def test_seed(numbers):
     assert make_numbers(seed=1, size=2_000, test=20) == numbers
     assert make_numbers(seed=2, size=2_000, test=20) != numbers
+
+
+@pytest.mark.parametrize("language", ["de", "de_CH"])
+def test_languages_of_num2words(language):
+    check_language(language)
+
+
+def test_other_languages():
+    with pytest.raises(UserError, match="num2words has no language xx: give --language one of "):
+        check_language("xx")

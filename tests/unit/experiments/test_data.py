@@ -173,6 +173,19 @@ def test_a_download_that_fails(start, folder):
     assert not list((folder / "words_out/data/download").iterdir())
 
 
+def test_text_without_lines_and_without_files(tmp_path):
+    folder = data.TextFolder(tmp_path, ("de", "en"))
+    with pytest.raises(UserError, match="has no file dev or valid in de or en, such as dev.de or "):
+        folder.first(["dev", "valid"])
+    for language in ("de", "en"):
+        (tmp_path / f"valid.{language}").touch()
+    name, pair = data.TextFolder(tmp_path, ("de", "en")).first(["dev", "valid"])
+    assert name == "valid"
+    (tmp_path / "new").mkdir()
+    with pytest.raises(UserError, match=r"valid\.de and .*valid\.en have no lines"):
+        data.unpack_pair(pair, tmp_path / "new", "valid", ("de", "en"))
+
+
 def test_references_of_other_data(tmp_path):
     """A line more or less would score all further translations against other references."""
     binarized = data.Data(tmp_path / "data", "de", "en", {"test": "test"})

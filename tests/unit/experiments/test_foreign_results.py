@@ -69,6 +69,10 @@ def test_searches_are_those_of_the_experiment(start, folder):
     (run / "searches.json").write_text(json.dumps(found), encoding="utf-8")
     code, printed = start("--systems", "d", "--seeds", 1)
     assert code == 1 and "searches.json has other search options than the experiment" in printed
+    found = [{"options": {"beam": 1}, "bleu": 1.0}, {"options": {"beam": 2}, "wer": 1.0}]
+    (run / "searches.json").write_text(json.dumps(found), encoding="utf-8")
+    code, printed = start("--systems", "d", "--seeds", 1)
+    assert code == 1 and "searches.json has no bleu of its search options: remove it" in printed
 
 
 @pytest.mark.parametrize("tests", [{"../x": "test"}, {"x": "../test"}, [], None])

@@ -111,6 +111,9 @@ def test_what_sbatch_refuses_is_a_sentence(start, cluster, capsys, monkeypatch):
     (cluster / "slurm_bin/squeue").write_text("#!/bin/sh\necho 'squeue: error: down' >&2; exit 1\n")
     with pytest.raises(UserError, match=r"^squeue fails: down\."):
         start("--launcher", "slurm")
+    (cluster / "slurm_bin/squeue").write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(UserError, match=r"^squeue fails: exit code 3\."):
+        start("--launcher", "slurm")
     (cluster / "slurm_bin/squeue").unlink()
     monkeypatch.setenv("PATH", str(cluster / "slurm_bin"))
     with pytest.raises(UserError, match="needs Slurm, but there is no program squeue"):

@@ -13,6 +13,7 @@ from convs2s.nn.embedding import EmbeddingMatrix
 from convs2s.nn.int8 import Int8Matrix, dequantize_weights_, quantize_rows
 from convs2s.nn.linear import Linear, linear
 from convs2s.nn.output import TiedOutputProjection
+from tests.support.families import make
 
 needs_int8 = pytest.mark.skipif(not int8.is_supported(), reason="needs a CPU with VNNI or AMX")
 
@@ -121,3 +122,14 @@ def test_tied_embeddings_stay_one_matrix_in_copies_and_files():
     dequantize_weights_(model)
     assert isinstance(words.weight, torch.nn.Parameter)
     torch.testing.assert_close(words.weight.data, expected)
+
+
+@pytest.mark.parametrize("name", ["convs2s", "adl-transformer", "pervasive"])
+def test_a_network_that_is_quantized_stays_as_it_is(name):
+    network = make(name)
+    network.quantize_()
+    expected = {key: tensor.clone() for key, tensor in network.state_dict().items()}
+    network.quantize_()
+    found = network.state_dict()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], tensor) for key, tensor in expected.items())

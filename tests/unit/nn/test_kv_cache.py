@@ -17,7 +17,7 @@ def new_order(kind, sentences, beam_size, generator):
         return (start + chosen).flatten()
     if kind == "leaving":
         kept = torch.randperm(sentences, generator=generator)[: max(sentences - 1, 1)].sort()[0]
-        chosen = torch.randint(beam_size, (len(kept), beam_size))
+        chosen = torch.randint(beam_size, (len(kept), beam_size), generator=generator)
         return (kept.unsqueeze(1) * beam_size + chosen).flatten()
     return torch.randint(sentences * beam_size, (sentences * beam_size,), generator=generator)
 

@@ -14,8 +14,9 @@ DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 
 @pytest.fixture(params=[True, False], ids=["onednn", "torch"])
 def library(request, monkeypatch):
-    """With oneDNN, if torch has it, and without."""
+    """With oneDNN, if torch has it, and without; also for small products."""
     monkeypatch.setattr(linear_module, "_ONEDNN", linear_module._ONEDNN and request.param)
+    monkeypatch.setattr(linear_module, "SMALL_PRODUCT", 0)
 
 
 @pytest.mark.parametrize("shape", [(5, 7, 6), (7, 6), (6,), (0, 3, 6), (1, 6)])
@@ -49,7 +50,8 @@ def test_linear_of_noncontiguous_inputs(library):
         torch.randn(4, 18)[:, 6:12],
         torch.randn(18, 4)[6:12].t(),
     ):
-        torch.testing.assert_close(linear(x, weight), F.linear(x, weight))
+        for bias in (None, torch.randn(8)[::2], torch.randn(1).expand(4)):
+            torch.testing.assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
 
 
 def test_autocast_and_tracing_use_torchs_operators(library):

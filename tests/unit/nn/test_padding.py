@@ -30,6 +30,8 @@ def test_nothing_moves_without_padding_or_with_padding_on_the_right():
     for tokens in ([[5, 6], [7, 8]], [[5, 6], [7, 1]]):
         order, new = moved(tokens)
         assert order.order is None and order.inverse is None and new == tokens
+        # A pass without padding needs no mask.
+        assert (order.padding_mask is None) == (PAD not in tokens[1])
 
 
 def test_positions_stop_at_the_longest_sentence():

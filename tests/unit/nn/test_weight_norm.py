@@ -81,6 +81,18 @@ def test_copies_do_not_contain_the_kept_w():
     assert layer._kept is None and torch.equal(layer.weight, weight)
 
 
+def test_folding_after_inference_mode_leaves_an_ordinary_weight():
+    """One that gradients of the input flow through, as attributions need."""
+    layer, x = WeightNormLinear(6, 4).eval(), torch.randn(3, 6, requires_grad=True)
+    with torch.inference_mode():
+        expected = layer(x).clone()
+    layer.fold_()
+    found = layer(x)
+    found.sum().backward()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(x.grad, layer.weight.sum(dim=0).expand(3, 6))
+
+
 def test_training_after_generation_sees_new_weights():
     model = tiny_convs2s().eval()
     batch = random_batch([(6, 5), (4, 3)])

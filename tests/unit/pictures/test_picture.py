@@ -5,6 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from convs2s.common.errors import UserError
+from convs2s.pictures import picture
 from convs2s.pictures.figures import import_pyplot, save_figure
 from convs2s.pictures.picture import plot
 from tests.support.attention import made_up_document
@@ -24,6 +26,13 @@ def test_the_titles_of_two_models_do_not_overlap():
     assert [title.get_text().split("\n")[0] for title in titles] == content["models"]
     for one, other in combinations(titles, 2):
         assert not one.get_window_extent().overlaps(other.get_window_extent())
+
+
+def test_a_picture_that_is_too_large(monkeypatch):
+    monkeypatch.setattr(picture, "MAX_INCHES", 5)
+    message = r"would be \d+ x \d+ inches: choose fewer sentences, .*--output FILE.html"
+    with pytest.raises(UserError, match=message):
+        plot(import_pyplot(), made_up_document((list("abcdefg"), list("abcdefg"))))
 
 
 def test_tokens_with_control_characters_are_written_as_xml(tmp_path):

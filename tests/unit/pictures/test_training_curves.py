@@ -89,6 +89,18 @@ def test_names_of_training_runs(text, name, tmp_path):
     assert [*plot._read_trainings([text.format(log)])] == [name]
 
 
+def test_two_training_runs_of_one_name(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.log").write_text("\n".join(JSON))
+    paths = [str(tmp_path / f"{name}.log") for name in ("one", "two")]
+    with pytest.raises(UserError, match=f"Two logs are called {tmp_path.name}: .* baseline=.*two"):
+        plot._read_trainings(paths)
+    assert [*plot._read_trainings([paths[0], f"baseline={paths[1]}"])] == [
+        tmp_path.name,
+        "baseline",
+    ]
+
+
 def test_smoothing_keeps_the_mean():
     series = {update: float(update) for update in range(1, 1001)}
     means = training.smoothed(series, windows=10)

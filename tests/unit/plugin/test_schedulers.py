@@ -135,6 +135,15 @@ def test_after_the_first_reduction_at_every_validation(validate):
     assert found == pytest.approx([0.25, 0.25, 0.025, 0.0025, 0.00025])
 
 
+def test_less_patience_than_a_checkpoint_has_waited(validate):
+    schedule = scheduler(lr_patience=4)
+    rates(schedule, validate, [5.0, 6.0, 6.0, 6.0])
+    state = schedule.state_dict()
+    schedule = scheduler(lr_patience=2)
+    schedule.load_state_dict(state)
+    assert rates(schedule, validate, [6.0, 6.0, 6.0]) == pytest.approx([0.4, 0.4, 0.32])
+
+
 def test_warmup(validate):
     schedule = scheduler(warmup_updates=4, warmup_init_lr=0.1, lr_patience=1)
     assert [schedule.step_update(update) for update in (0, 1, 4, 5)] == pytest.approx(
@@ -177,6 +186,16 @@ def budgeted(**options):
 def test_the_rate_is_zero_at_the_last_update():
     schedule = budgeted(max_update=4, warmup_updates=2)
     assert [schedule.step_update(n) for n in range(5)] == [0.0, 0.1875, 0.25, 0.125, 0.0]
+
+
+def test_the_first_of_several_limits_ends_training(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    schedule = budgeted(max_update=4, stop_time_hours=1.0)
+    now[0] += 900
+    assert [schedule.step_update(n) for n in (0, 1, 2)] == [0.375, 0.375, 0.25]
+    now[0] += 1800
+    assert schedule.step_update(2) == 0.125
 
 
 def epochs(schedule, numbers, length=5):
@@ -258,6 +277,13 @@ def test_a_new_scheduler_begins_where_another_has_ended(done):
     schedule.step_update(20 + done)
     found = updates_of_epochs(schedule, (3, 4, 5), 10, done)
     assert found == pytest.approx([0.5 * (1 - n / 50) for n in range(21 + done, 51)])
+
+
+def test_epochs_do_not_count_if_updates_end_training():
+    schedule = budgeted(max_update=100)
+    schedule.step_update(40)
+    found = updates_of_epochs(schedule, (3, 4), 10)
+    assert found == pytest.approx([0.5 * (1 - n / 100) for n in range(41, 61)])
 
 
 def test_an_interruption_changes_no_rate():

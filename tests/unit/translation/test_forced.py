@@ -44,6 +44,8 @@ def test_refusals(tmp_path):
     assert score_pairs(ensemble, []) == []
     with pytest.raises(UserError, match="31 x 2 tokens, .* at most 20 x 20"):
         score_pairs(ensemble, [("eins " * 30, "eins-th")])
+    with pytest.raises(UserError, match="2 x 31 tokens, .* at most 20 x 20"):
+        score_pairs(ensemble, [("eins", "eins-th " * 30)])
     lexicon = text_file(tmp_path, ["eins eins-th 0.9"], "lexicon")
     restricted = Translator(path, data=DATA, device="cpu", lexicon=str(lexicon)).ensemble
     with pytest.raises(UserError, match="need the whole vocabulary, but --lexicon"):

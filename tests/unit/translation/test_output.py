@@ -68,6 +68,6 @@ def test_options_out_of_range(options, message):
 
 
 def test_score():
-    for options, score in ((dict(lenpen=2.0), -1.0), (dict(unnormalized=True), -4.0)):
-        assert EnsembleOptions(**options).score(-4.0, 2) == score
-        assert EnsembleOptions(**options).log_prob(score, 2) == -4.0
+    for options, score in ((dict(lenpen=2.0), -1.0), (dict(unnormalized=True), -9.0)):
+        assert EnsembleOptions(**options).score(-9.0, 3) == score
+        assert EnsembleOptions(**options).log_prob(score, 3) == -9.0

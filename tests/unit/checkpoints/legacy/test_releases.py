@@ -5,7 +5,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 import torch
 
-from convs2s.checkpoints.legacy.releases import _named_languages, convert_file, is_wanted
+from convs2s.checkpoints.legacy.releases import (
+    _codes,
+    _dictionary,
+    _named_languages,
+    convert_file,
+    is_wanted,
+)
 from convs2s.common.errors import UserError
 
 
@@ -49,6 +55,22 @@ def test_not_needed(name):
 def test_languages_in_a_name(name, languages):
     files = [Path("a/dict.de.txt"), Path("a/dict.en.txt"), Path("a/model.pt")]
     assert _named_languages(files, name) == languages
+
+
+def test_files_of_the_same_name(tmp_path):
+    """Copies are one file; of others, none is chosen."""
+    files = [tmp_path / folder / name for folder in "ab" for name in ("bpecodes", "dict.de.txt")]
+    for path in files:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("same")
+    assert _codes(tmp_path, files, "it") == files[0] and _codes(tmp_path, [], "it") is None
+    assert _dictionary(tmp_path, files, "de", "it") == files[1]
+    for path in files[2:]:
+        path.write_text("other")
+    with pytest.raises(UserError, match="it has several files of BPE codes: a/bpecodes, b/bpec"):
+        _codes(tmp_path, files, "it")
+    with pytest.raises(UserError, match="it has several dictionaries of 'de': a/dict.de.txt, b/"):
+        _dictionary(tmp_path, files, "de", "it")
 
 
 def test_a_checkpoint_that_contradicts_itself_is_named(tmp_path):

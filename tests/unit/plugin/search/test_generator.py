@@ -9,6 +9,7 @@ import torch
 from fairseq.sequence_generator import EnsembleModel, SequenceGenerator
 from fairseq.token_generation_constraints import pack_constraints
 
+from convs2s.common.errors import UserError
 from convs2s.translation import search
 from convs2s.translation.best_tokens import BestTokens
 from convs2s.translation.shortlist import Shortlist
@@ -161,7 +162,7 @@ def test_equal_scores(name, beam, monkeypatch):
 def test_all_scores_equal(max_len, monkeypatch):
     counts = count_ambiguous(monkeypatch)
     assert_same_search([change_logits(build("convs2s"), torch.zeros_like)], max_len_b=max_len)
-    assert all(sentences == ambiguous for sentences, ambiguous in counts)
+    assert counts and all(sentences == ambiguous for sentences, ambiguous in counts)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -178,7 +179,7 @@ def test_half_precision(dtype, monkeypatch):
             if "max_len_b" in args:
                 for reference, hypothesis in zip(same, hypotheses):
                     assert torch.equal(hypothesis["score"], reference["score"])
-    assert not any(ambiguous for _, ambiguous in counts)
+    assert counts and not any(ambiguous for _, ambiguous in counts)
 
 
 def test_nan():
@@ -206,6 +207,13 @@ def test_nan():
     assert_same_search([change_logits(model, round_coarsely)], beam=5)
     for options in (dict(max_len_b=4), dict(min_len=4)):
         assert_same_search([model], beam=5, **options)
+
+
+@pytest.mark.parametrize("option", ["retain_iter_history", "print_step"])
+def test_options_of_other_models_are_refused(option):
+    message = f"--{option.replace('_', '-')} is for models that refine their translations"
+    with pytest.raises(UserError, match=message):
+        generators([build("convs2s")], **{option: True})
 
 
 def test_impossible_tokens():

@@ -23,6 +23,8 @@ def read(tmp_path, text, number=0):
 def test_candidates_in_the_order_of_the_file(tmp_path):
     assert read(tmp_path, LIST) == ["w1", "w2"]
     assert read(tmp_path, LIST + "H-0\t-3\t\n") == ["w1", "w2", ""]
+    more = "".join(f"H-0\t-{number}\tw{number}\n" for number in range(3, 7))
+    assert read(tmp_path, LIST + more) == ["w1", "w2", "w3", "w4"]
 
 
 def test_a_number_beyond_the_data_needs_no_memory(tmp_path):
@@ -37,6 +39,7 @@ def test_a_number_beyond_the_data_needs_no_memory(tmp_path):
         (LIST + "S-1\tw3\n", "no candidates for sentence 1 of the training data"),
         (LIST + "S-2\tw3\nH-2\t-1\tw1\n", "no candidates for sentence 1 of the training data"),
         (LIST + "S-1\tw3\nH-1\tw1 w2\n", "a line H-1 has 'w1 w2'"),
+        (LIST + "S-1\tw3\nH-1\t-1\tw1 </s>\n", "1 has the word </s>, which is a special symbol"),
     ],
 )
 def test_a_sentence_without_candidates_is_refused(tmp_path, text, message):

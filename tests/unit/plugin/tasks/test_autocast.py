@@ -36,7 +36,8 @@ def test_weights_cast_in_advance_equal_autocast(name):
         scores, _ = model(**batch["net_input"])
     assert scores.dtype == torch.bfloat16
     # Embeddings that are also the weights of the output layer are rounded too.
-    torch.testing.assert_close(scores.float(), expected.float(), rtol=0.05, atol=0.05)
+    difference = (scores.float() - expected.float()).abs()
+    assert difference.max() < 0.1 * expected.float().std()
 
 
 @torch.no_grad()

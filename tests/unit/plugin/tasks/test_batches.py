@@ -90,6 +90,7 @@ def test_a_pair_with_too_many_cells_is_named():
     assert "--max-cells 1000 is less than 2 pair(s) have" in said and "--max-train-words" in said
     left = dataset.remove_large_pairs(order)
     assert sorted(left) == [0, 3]
+    assert BatchingDataset.wrap(dataset, False, 4 * 5).remove_large_pairs(order).tolist() == [0]
     assert [list(batch) for batch in dataset.batch_by_size(left, max_sentences=4)] == [[0, 3]]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from convs2s.common import output_files
 from convs2s.common.errors import UserError
-from convs2s.text.lexicon.files import Entry, read_lexicon, write_lexicon
+from convs2s.text.lexicon.files import Entry, read_lexicon, read_translations, write_lexicon
 
 ENTRIES = [
     Entry("2@@", "2@@", 1.0),
@@ -40,6 +40,19 @@ def test_fairseq_reads_the_last_entry_of_a_word(tmp_path):
         "schön": "beautiful",
         "wiese": "草原",
     }
+
+
+def test_one_translation_of_each_word(tmp_path):
+    """The last one, also in a dictionary without probabilities."""
+    path = tmp_path / "lexicon"
+    write_lexicon(str(path), ENTRIES)
+    expected = {"2@@": "2@@", "schön": "beautiful", "wiese": "草原"}
+    assert read_translations(str(path)) == expected
+    path.write_text("schön\tlovely\nschön  beautiful\n", encoding="utf-8")
+    assert read_translations(str(path)) == {"schön": "beautiful"}
+    path.write_text("schön lovely\nwiese\n", encoding="utf-8")
+    with pytest.raises(UserError, match="lexicon, line 2: expected 'source target', found 'wiese'"):
+        read_translations(str(path))
 
 
 def test_any_whitespace_separates(tmp_path):

@@ -120,6 +120,8 @@ def test_probabilities_are_fractions_of_counts(pending, reverse, monkeypatch):
     for source, target, links in random_pairs(200, 12):
         counts.add((source, target, links))
         linked.update((source[i], target[j])[:: -1 if reverse else 1] for i, j in links)
+    # What waits is merged before it is more than what is counted.
+    assert len(counts._pending) <= max(pending, len(counts._pairs))
     totals, rarity = Counter(), Counter()
     for (word, other), number in linked.items():
         totals[word] += number
