@@ -158,6 +158,10 @@ def _compare_optimizers(
     path: str, saved: DictConfig, cfg: Any, last: dict[str, Any], reset_lr_scheduler: bool
 ) -> None:
     begin = "add --reset-optimizer to start with its weights and a new optimizer"
+    before, now = (getattr(each.get("model"), "right_to_left", None) for each in (saved, cfg))
+    if bool(before) != bool(now):
+        how, change = ("with", "add") if before else ("without", "omit")
+        raise UserError(f"{path} was trained {how} --right-to-left: {change} it, or {begin}.")
     before, now = _name(saved, "optimizer"), _name(cfg, "optimizer")
     if before != now:
         raise UserError(
@@ -207,7 +211,8 @@ def _loss(cfg: Any, defaults: dict[str, Any] = LOSS_OPTIONS) -> dict[str, Any]:
 
 def _choice(cfg: Any) -> tuple[Any, Any]:
     """The metric that chooses the best checkpoint, and whether its largest value is the best."""
-    options = cfg.checkpoint
+    # An exported model has no such options.
+    options = cfg.get("checkpoint") or {}
     return (
         options.get("best_checkpoint_metric"),
         options.get("maximize_best_checkpoint_metric"),

@@ -17,6 +17,7 @@ from tests.support.commands import (
     refused,
     run,
     train,
+    train_arguments,
     validation_losses,
 )
 
@@ -104,6 +105,25 @@ def test_an_ensemble_of_both_directions(corpus, model, forward):
         assert means[translation.text] == pytest.approx(best[0], abs=1e-4)
         assert [score for score, _ in found[number]] == pytest.approx(best, abs=1e-3)
         assert math.isfinite(best[0])
+
+
+def test_a_run_continues_in_its_direction(corpus, model, forward, tmp_path):
+    for path, given, message in (
+        (model[0], (), "was trained with --right-to-left: add it, or add --reset-optimizer"),
+        (forward, ("--right-to-left",), "was trained without --right-to-left: omit it, or add"),
+    ):
+        arguments = train_arguments(
+            corpus, tmp_path, "--restore-file", path, *given, options=OPTIONS
+        )
+        assert message in refused(run("train", *arguments))
+    log = train(
+        corpus,
+        tmp_path,
+        *("--restore-file", forward, "--right-to-left", "--reset-optimizer", "--max-epoch", "7"),
+        *("--reset-dataloader", "--reset-meters"),
+        options=OPTIONS,
+    )
+    assert "epoch 001 | valid on" in log
 
 
 def test_what_is_refused(corpus, model, forward, tmp_path, capsys):
