@@ -12,8 +12,16 @@ from convs2s_plugin.models import AdlModel as _AdlModel
 from convs2s_plugin.models import ConvS2SModel as _ConvS2SModel
 from convs2s_plugin.models import PervasiveModel as _PervasiveModel
 
-dependencies = ["backports", "fairseq", "numpy", "sacrebleu", "subword_nmt"]
-dependencies += ["torch", "tqdm", "yaml"]
+dependencies = [
+    "backports",
+    "fairseq",
+    "numpy",
+    "sacrebleu",
+    "subword_nmt",
+    "torch",
+    "tqdm",
+    "yaml",
+]
 
 
 def translator(

@@ -177,8 +177,6 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--score-only prints scores of systems: omit it, or --links.")
     if args.systems and not (args.references or args.test_set):
         raise UserError("Systems need --references FILE or --test-set NAME.")
-    if args.references and not (args.systems or args.links):
-        raise UserError("--references needs systems, or checkpoints as --links.")
     if bool(args.links) != bool(args.gold_links):
         raise UserError("--links needs --gold-links FILE, and --gold-links needs --links.")
     if args.gold_from_one and not args.gold_links:

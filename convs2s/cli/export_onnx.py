@@ -20,12 +20,13 @@ def run(args: argparse.Namespace) -> int:
     args.checkpoint = str(find_checkpoints(Path(args.checkpoint))[0])
     check_folder_writable(args.output)
     from ..checkpoints.export.onnx_files import check_exportable, export_onnx
-    from ..checkpoints.networks import read_checkpoint
+    from ..checkpoints.networks import check_left_to_right, read_checkpoint
     from ..translation.loading import load_network
     from ..translation.text import own_dictionaries
 
     checkpoint = read_checkpoint(args.checkpoint)
     check_exportable(checkpoint)
+    check_left_to_right(checkpoint, "other programs")
     languages = args.source_lang, args.target_lang
     dictionaries = own_dictionaries(checkpoint, args.data, languages)
     network = load_network(checkpoint, dictionaries).float()

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..common.errors import UserError
-from .alignment import attention_to_chosen_tokens, shifted
+from .alignment import shifted
 from .decoding import Model
 from .options import SearchOptions
-from .search import Finished, Symbols, beam_search
+from .search import Finished, Symbols, beam_search, with_attention
 
 
 @torch.no_grad()
@@ -77,8 +77,7 @@ def search(
 
 def _different(found: Sequence[Sequence[Finished]]) -> list[Finished]:
     """The hypotheses of one sentence in several lists, each once."""
-    by_tokens = {tuple(one.tokens.tolist()): one for each in reversed(found) for one in each}
-    return list(by_tokens.values())
+    return list({tuple(one.tokens.tolist()): one for each in found for one in each}.values())
 
 
 def _scored(
@@ -114,12 +113,4 @@ def _scored(
                 scored[sentence].append(hypothesis._replace(score=score, token_scores=token_scores))
     size = options.beam if nbest is None else min(nbest, options.beam)
     best = [sorted(each, key=lambda one: one.score, reverse=True)[:size] for each in scored]
-    if not need_weights:
-        return best
-    attention = attention_to_chosen_tokens(
-        models, encoded, [[one.tokens for one in each] for each in best], eos, pad
-    )
-    return [
-        [one._replace(attention=weights) for one, weights in zip(each, of_each)]
-        for each, of_each in zip(best, attention)
-    ]
+    return with_attention(models, encoded, best, symbols) if need_weights else best

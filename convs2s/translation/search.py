@@ -121,15 +121,24 @@ def beam_search(
         found = [[one._replace(tokens=shortlist[one.tokens]) for one in each] for each in found]
     if models[0].right_to_left:
         found = [[one.turned() for one in each] for each in found]
-    if not aligns_tokens:
-        return found
-    attention = attention_to_chosen_tokens(
-        models,
-        encoded,
-        [[one.tokens for one in each] for each in found],
-        symbols.eos(),
-        symbols.pad(),
-    )
+    return with_attention(models, encoded, found, symbols) if aligns_tokens else found
+
+
+def with_attention(
+    models: Sequence[Model],
+    encoded: Sequence[Any],
+    found: Sequence[Sequence[Finished]],
+    symbols: Symbols,
+) -> list[list[Finished]]:
+    """Finished hypotheses with the attention of one more forward pass.
+
+    Args:
+        models, symbols: as for ``beam_search``.
+        encoded: what the ``encode`` of each model returned.
+        found: the hypotheses of each sentence.
+    """
+    tokens = [[one.tokens for one in each] for each in found]
+    attention = attention_to_chosen_tokens(models, encoded, tokens, symbols.eos(), symbols.pad())
     return [
         [one._replace(attention=weights) for one, weights in zip(each, of_each)]
         for each, of_each in zip(found, attention)

@@ -1,11 +1,14 @@
 """``--right-to-left``: models that predict the last token first, alone and beside others."""
 
 import math
+import shutil
 
 import pytest
 
+from convs2s.checkpoints.files import load_checkpoint, save_checkpoint
 from convs2s.cli import main as convs2s
 from convs2s.translation import Translator
+from convs2s.translation.compiled import CompiledModel
 from tests.support.commands import (
     CRITERION,
     PLUGIN,
@@ -20,6 +23,7 @@ from tests.support.commands import (
     train_arguments,
     validation_losses,
 )
+from tests.support.translation import DATA, FIXTURES
 
 # Without dropout, whose masks would meet other tokens.
 OPTIONS = (*TINY, *TASK, *CRITERION, "--dropout", "0", "--max-epoch", "6", "--no-epoch-checkpoints")
@@ -124,6 +128,36 @@ def test_a_run_continues_in_its_direction(corpus, model, forward, tmp_path):
         options=OPTIONS,
     )
     assert "epoch 001 | valid on" in log
+
+
+def test_graphs_of_onnx_runtime(corpus, model, tmp_path):
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(name, reason="the extra export is not installed")
+    path = shutil.copyfile(model[0], tmp_path / "model.pt")
+    lines = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
+    options = dict(data=corpus / "bin", device="cpu", beam=4, max_len_b=20, raw=True)
+    expected = Translator(path, **options).translate(lines)
+    assert convs2s(["compile", str(path), "--data", str(corpus / "bin")]) == 0
+    compiled = Translator(path, **options)
+    (loaded,) = compiled.ensemble.search_models
+    loaded._missing = 0
+    assert [each.text for each in compiled.translate(lines)] == [each.text for each in expected]
+    assert isinstance(loaded, CompiledModel) and loaded._graphs is not None
+
+
+def test_transformers_of_other_programs_are_refused(tmp_path, capsys):
+    checkpoint = load_checkpoint(str(FIXTURES / "adl.pt"))
+    checkpoint["cfg"]["model"]["right_to_left"] = True
+    path = tmp_path / "model.pt"
+    save_checkpoint(checkpoint, str(path))
+    given = ["--data", str(DATA), "--device", "cpu", "--input", str(DATA / "test.de")]
+    for command, other in (
+        (["export-transformer", str(path), str(tmp_path / "c.pt")], "fairseq's transformer"),
+        (["translate", "--path", str(path), *given, "--engine", "ctranslate2"], "CTranslate2"),
+    ):
+        assert convs2s(command) == 2
+        error = capsys.readouterr().err
+        assert f"(--right-to-left), but {other} would write its translations backwards" in error
 
 
 def test_what_is_refused(corpus, model, forward, tmp_path, capsys):

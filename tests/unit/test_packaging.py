@@ -1,5 +1,6 @@
 """pyproject.toml, Makefile, constraints and the other files of the project agree."""
 
+import ast
 import fnmatch
 import re
 import subprocess
@@ -162,8 +163,12 @@ def test_torch_hub_names_what_hubconf_imports():
     names = {"pyyaml": "yaml", "backports-zstd": "backports", "subword-nmt": "subword_nmt"}
     needed = {canonicalize_name(Requirement(text).name) for text in PROJECT["dependencies"]}
     code = "import sys; hidden = sys.argv[1:]; sys.modules.update(dict.fromkeys(hidden)); "
-    listed = " ".join(re.findall(r"^dependencies \+?= (.*)", HUBCONF, re.MULTILINE))
-    hidden = {names.get(name, name) for name in needed} - set(re.findall(r"\w+", listed))
+    (listed,) = (
+        ast.literal_eval(node.value)
+        for node in ast.parse(HUBCONF).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "dependencies"
+    )
+    hidden = {names.get(name, name) for name in needed} - set(listed)
     command = [sys.executable, "-c", f"{code} import hubconf", *hidden]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert hidden and done.returncode == 0, done.stderr[-1000:]

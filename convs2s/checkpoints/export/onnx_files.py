@@ -14,7 +14,7 @@ from ...common.output_files import atomic_folder
 from ...common.quiet import quiet
 from ...models.interface import EOS, Network
 from ..folders import ENCODER_GRAPH, STEP_GRAPH
-from ..networks import Checkpoint, check_left_to_right
+from ..networks import Checkpoint
 from .graphs import trace
 
 NEEDED = ("onnx", "onnxscript")
@@ -24,15 +24,13 @@ def check_exportable(checkpoint: Checkpoint) -> None:
     """Check that a checkpoint has a model of this package, and that the packages are there.
 
     Raises:
-        UserError: if it does not, if they are missing, or if the model has the option
-            ``right_to_left``.
+        UserError: if it does not, or if they are missing.
     """
     if checkpoint.family is None:
         raise UserError(
             f"{checkpoint.path} has a model of --arch {checkpoint.architecture}, but only models "
             "of ConvS2S, pervasive attention and ADL can be exported to ONNX."
         )
-    check_left_to_right(checkpoint, "other programs")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UserError(

@@ -47,7 +47,7 @@ class LinkCounts:
         pairs, counts = pairs[order], counts[order]
         first = np.flatnonzero(np.diff(pairs, prepend=-1))
         self._pairs = pairs[first]
-        self._counts = np.add.reduceat(counts, first) if len(first) else counts
+        self._counts = np.add.reduceat(counts, first)
 
     def entries(
         self, min_probability: float, max_per_word: int, reverse: bool = False
