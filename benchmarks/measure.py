@@ -1,12 +1,14 @@
 """Measure functions: times in alternating rounds (A B A B ...) and peak memory."""
 
 import multiprocessing
+import os
 import re
 import statistics
 import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TypeVar
+from unittest import mock
 
 import torch
 
@@ -15,6 +17,9 @@ from convs2s.common.errors import UserError
 Name = TypeVar("Name", bound=Hashable)
 # Rounds that are measured even if the time limit is over.
 MIN_ROUNDS = 3
+# Freed tensors go back at once. Kept for reuse (convs2s.common.memory), they would fit the next
+# ones or not by chance, and the peaks of equal runs would differ by whole tensors.
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(64 * 1024)}
 
 
 def alternate(
@@ -85,7 +90,8 @@ def peak_memory(device: str, prepare: Callable, *arguments) -> int:
     process = context.Process(
         target=_send_peak, args=(prepare, arguments, torch.get_num_threads(), sender)
     )
-    process.start()
+    with mock.patch.dict(os.environ, ALLOCATOR):
+        process.start()
     # With this end open, recv would not notice that the process has ended.
     sender.close()
     try:
