@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..checkpoints.folders import CHECKPOINTS
 from ..common.errors import UserError, WorkInterrupted
 from ..common.installation import available_cores
 from ..common.shards import Shard, make_shard
 from ..text import settings as defaults
+from ..text.binarize import count_unknown
 from ..text.cleaning import REASONS, Limits
-from ..text.preparation import FILE_NAME, SIDES, TEXT
+from ..text.preparation import DATA, FILE_NAME, MARKS, SIDES, TEXT, Preparation
 from ..text.settings import Settings
 from ..text.sources import ParallelText, find_languages
 from ..text.subwords import METHODS
@@ -38,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source-lang", metavar="LANGUAGE", help=text)
     text = "target language (default: from the file names)"
     parser.add_argument("--target-lang", metavar="LANGUAGE", help=text)
+    text = (
+        "take tokenizer, sub-words and dictionaries from this earlier preparation, or from the one "
+        "in the folder of a model, to train that model on other text"
+    )
+    add_folder(parser, "--like", text)
     text = (
         f"tokenizer: {', '.join(TOKENIZERS)}, or one for source and one for target, such as "
         "letters/none (default: moses; none with sentencepiece)"
@@ -105,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     except WorkInterrupted as error:
         raise UserError(f"{error} The same command continues from here.") from error
     if content is not None:
-        _report(content, out)
+        _report(content, out, args.like)
     elif shard is not None:
         print(f"Shard {shard.number} of {shard.total} is done. When all are done, run the same")
         print("command without --shard-id.")
@@ -139,19 +146,13 @@ def _settings(args: argparse.Namespace) -> Settings:
         for name in defaults.SPLITS
         if getattr(args, name) is not None
     }
-    languages = find_languages([*texts.values()], args.source_lang, args.target_lang)
-    method = args.bpe or defaults.default_method(args.tokenizer, languages)
-    tokenizer = defaults.default_tokenizer(method) if args.tokenizer is None else args.tokenizer
+    chosen = (_chosen if args.like is None else _as_before)(args, [*texts.values()])
+    tokenizer = chosen["tokenizer"]
     source, target = of_sides(tokenizer)
     length = defaults.default_length(tokenizer) if args.max_length is None else args.max_length
     return Settings(
-        languages=languages,
+        **chosen,
         texts=texts,
-        tokenizer=tokenizer,
-        method=method,
-        size=args.bpe_size,
-        joint=not args.separate,
-        lowercase=args.lowercase,
         limits=Limits(
             length, args.max_ratio, args.keep_duplicates, (source == "none", target == "none")
         ),
@@ -161,7 +162,65 @@ def _settings(args: argparse.Namespace) -> Settings:
     )
 
 
-def _report(content: dict[str, Any], out: Path) -> None:
+def _chosen(args: argparse.Namespace, texts: list[ParallelText]) -> dict[str, Any]:
+    """The settings of languages, tokens and sub-words that options or names of files say."""
+    languages = find_languages(texts, args.source_lang, args.target_lang)
+    method = args.bpe or defaults.default_method(args.tokenizer, languages)
+    tokenizer = defaults.default_tokenizer(method) if args.tokenizer is None else args.tokenizer
+    return {
+        "languages": languages,
+        "tokenizer": tokenizer,
+        "method": method,
+        "size": args.bpe_size,
+        "joint": not args.separate,
+        "lowercase": args.lowercase,
+    }
+
+
+def _as_before(args: argparse.Namespace, texts: list[ParallelText]) -> dict[str, Any]:
+    """The same settings, as the preparation ``--like`` has them.
+
+    Raises:
+        UserError: if there is none, the text is in other languages, or an option says otherwise.
+    """
+    for name in ("tokenizer", "lowercase", "bpe", "bpe_size", "separate"):
+        if getattr(args, name) not in (None, False):
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(
+                f"--like {args.like} has chosen tokens, sub-words and dictionaries: omit {option}."
+            )
+    preparation = Preparation.read(args.like)
+    content = preparation.content
+    languages = tuple(content["languages"][side] for side in SIDES)
+    names = args.source_lang, args.target_lang
+    if texts[0].languages() is None:
+        names = names[0] or languages[0], names[1] or languages[1]
+    found = find_languages(texts, *names)
+    if found != languages:
+        raise UserError(
+            f"--like {args.like} is for {languages[0]} and {languages[1]}, but the text is in "
+            f"{found[0]} and {found[1]}: give text in the same languages, or name them with "
+            "--source-lang and --target-lang."
+        )
+    if "moses" in of_sides(content["tokenizer"]) and not content.get(MARKS):
+        raise UserError(
+            f"--like {args.like} was made by an earlier version, whose tokens were others: prepare "
+            "its text again."
+        )
+    subwords, files = content["subwords"], preparation.files()
+    digests = {content["dictionaries"][side]["sha256"] for side in SIDES}
+    return {
+        "languages": languages,
+        "tokenizer": content["tokenizer"],
+        "method": subwords["method"],
+        "size": subwords.get("size"),
+        "joint": files.subwords[0] == files.subwords[1] and len(digests) == 1,
+        "lowercase": bool(content.get("lowercase")),
+        "like": files,
+    }
+
+
+def _report(content: dict[str, Any], out: Path, like: str | None) -> None:
     """Print the counts, the files, and the commands that follow."""
     from ..experiments.training.forecast import forecast
     from ..experiments.training.request import read_data
@@ -182,10 +241,24 @@ def _report(content: dict[str, Any], out: Path) -> None:
             f"Note: {dropped / read['train']:.0%} of the training pairs were left out. Check the "
             "text, or change --max-length and --max-ratio."
         )
+    for number, language in enumerate(content["languages"].values() if like else ()):
+        name = f"train.{'-'.join(content['languages'].values())}.{language}"
+        if unknown := count_unknown(out / DATA / name):
+            share = unknown / content["tokens"]["train"][number]
+            print(
+                f"Note: {share:.2%} of the {language} tokens are not in the dictionary of {like}. "
+                "The model reads and writes <unk> for them."
+            )
     print(f"{out / FILE_NAME} records all choices.")
     folder = shlex.quote(str(out))
-    print(f"\nTrain{_duration(forecast(read_data(out)))}, translate, evaluate:\n")
-    print(f"convs2s train {folder}")
+    if like is None:
+        print(f"\nTrain{_duration(forecast(read_data(out)))}, translate, evaluate:\n")
+        print(f"convs2s train {folder}")
+    else:
+        print("\nContinue the training of the model, translate, evaluate:\n")
+        trained = Path(like) / CHECKPOINTS / "average.pt"
+        model = shlex.quote(str(trained)) if trained.exists() else "MODEL"
+        print(f"convs2s train {folder} --finetune-from-model {model}")
     # The outputs of a wider beam may end too early.
     beam = " --beam 1" if of_sides(content["tokenizer"])[1] in OF_CHARACTERS else ""
     print(f"convs2s translate --path {folder}{beam} --input FILE")

@@ -13,10 +13,11 @@ from ..common.installation import missing_fairseq
 from ..experiments.options import arguments
 from ..experiments.training.request import Request, in_lines, read_data
 from ..experiments.training.run import LOG, check_command, train
+from ..experiments.training.start import read_start
 from ..models import FAMILIES, family_of
 from ..models.adl.options import AdlOptions
 from ..text.preparation import DATA
-from .arguments import AtLeast, add_flag, add_folder
+from .arguments import AtLeast, add_flag, add_folder, add_input
 from .plugin import use_user_dir
 
 
@@ -46,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="length of training (default: by the number of pairs)",
     )
     parser.add_argument("--minutes", metavar="M", type=float, help="length of training instead")
+    text = (
+        "begin with the weights of this model, and with its architecture; `convs2s prepare --like` "
+        "prepares text for it"
+    )
+    add_input(parser, "--finetune-from-model", text, type=Path, metavar="CHECKPOINT")
     text = f"folder for the checkpoints (default: {CHECKPOINTS} beside the data)"
     add_folder(parser, "--save-dir", text, type=Path)
     add_flag(parser, "--print", "print the command of fairseq-train, and exit")
@@ -91,6 +97,15 @@ def _request(args: argparse.Namespace) -> Request:
         raise UserError("--minutes and --epochs both end training: give one of them.")
     if args.adl is not None and args.arch is not None:
         raise UserError("--adl defines a model, and --arch names one: give one of them.")
+    start = None
+    if args.finetune_from_model is not None:
+        for option in ("arch", "adl"):
+            if getattr(args, option) is not None:
+                raise UserError(
+                    f"--finetune-from-model {args.finetune_from_model} has an architecture of its "
+                    f"own: omit --{option}."
+                )
+        start = read_start(args.finetune_from_model)
     _check_architecture(args.arch, args.forwarded)
     data = read_data(args.data)
     beside = data.folder.parent if data.folder.name == DATA else data.folder
@@ -102,6 +117,7 @@ def _request(args: argparse.Namespace) -> Request:
         args.epochs,
         args.minutes,
         tuple(args.forwarded),
+        start,
     )
     if args.adl is not None:
         _check_definitions(request)

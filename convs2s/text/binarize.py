@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 from ..common.output_files import make_folder
@@ -39,6 +40,7 @@ def binarize(
     max_words: int | None = None,
     segmentations: Sequence[str] = (),
     workers: int = 1,
+    dictionaries: Sequence[Path] = (),
 ) -> dict[str, int]:
     """Write ``dict.LANGUAGE.txt``, and ``SPLIT.SOURCE-TARGET.LANGUAGE.bin`` and ``.idx``.
 
@@ -53,6 +55,7 @@ def binarize(
         segmentations: names in ``texts`` of further ones of the training text. Each is written as
             "train" to its own folder of this name, and the dictionaries have its sub-words.
         workers: number of processes.
+        dictionaries: those of source and target; none to make them of the training text.
     Returns:
         split or segmentation -> number of sentences.
     Raises:
@@ -78,11 +81,19 @@ def binarize(
         symbols.finalize(nwords=max_words or -1)
         return symbols
 
-    both = vocabulary(languages) if joined else None
-    for language in languages:
-        symbols = both or vocabulary([language])
+    vocabularies: Iterable[Vocabulary]
+    if dictionaries:
+        vocabularies = map(Vocabulary.load, dictionaries)
+    elif joined:
+        vocabularies = repeat(vocabulary(languages))
+    else:
+        vocabularies = (vocabulary([language]) for language in languages)
+    for number, (language, symbols) in enumerate(zip(languages, vocabularies)):
         dictionary = folder / f"dict.{language}.txt"
-        symbols.save(dictionary)
+        if dictionaries:
+            shutil.copyfile(dictionaries[number], dictionary)
+        else:
+            symbols.save(dictionary)
         for split in texts:
             place, name = (folder / split, "train") if split in segmentations else (folder, split)
             place.mkdir(exist_ok=True)
@@ -223,6 +234,18 @@ def count_sentences(path: Path) -> int | None:
 
 def count_tokens(path: Path) -> int:
     """The number of tokens that ``write_numbers`` has written."""
+    return Path(f"{path}.bin").stat().st_size // array(_written_type(path)).itemsize
+
+
+def count_unknown(path: Path) -> int:
+    """How many of the tokens that ``write_numbers`` has written are not in the dictionary."""
+    kind, unknown, count = _written_type(path), Vocabulary().unk(), 0
+    with open(f"{path}.bin", "rb") as data:
+        while part := data.read(2**20):
+            count += array(kind, part).count(unknown)
+    return count
+
+
+def _written_type(path: Path) -> str:
     code = HEADER.unpack(Path(f"{path}.idx").read_bytes()[: HEADER.size])[2]
-    kind = next(kind for kind, known in CODES.items() if known == code)
-    return Path(f"{path}.bin").stat().st_size // array(kind).itemsize
+    return next(kind for kind, known in CODES.items() if known == code)

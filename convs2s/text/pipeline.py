@@ -173,12 +173,21 @@ class Pipeline:
         return {**found, "cut": {name: len(lines) for name, lines in chosen.items()}}
 
     def learn(self) -> tuple[int | None, list[str | None]]:
-        """Learn sub-words on the training text; return their size and the file of each language."""
+        """Learn sub-words on the training text, or copy those of the earlier preparation.
+
+        Returns:
+            Their size, and the file of each language.
+        """
         settings, models = self.settings, self.models
         size = settings.size or default_size(self.pairs["train"])
         groups = [settings.languages] if settings.joint else [(one,) for one in settings.languages]
 
         def work(folder: Path) -> Counts:
+            if settings.like is not None:
+                for name, path in zip(models, settings.like.subwords):
+                    if name is not None and path is not None:
+                        shutil.copyfile(path, folder / name)
+                return {"size": settings.size}
             sizes = [size]
             for name, languages in zip(dict.fromkeys(filter(None, models)), groups):
                 if settings.method == "subword_nmt":
@@ -307,7 +316,10 @@ class Pipeline:
             **{name: joined / SAMPLED / name for name in sampled},
         }
         limit, languages = dictionary_limit(settings), settings.languages
-        found = binarize(languages, encoded, folder, settings.joint, limit, sampled, self.workers)
+        given = () if settings.like is None else settings.like.dictionaries
+        found = binarize(
+            languages, encoded, folder, settings.joint, limit, sampled, self.workers, given
+        )
         for name, count in found.items():
             check_count(self.pairs.get(name, self.pairs["train"]), str(encoded[name]), count)
         return {}

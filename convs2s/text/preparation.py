@@ -21,7 +21,7 @@ from ..common.installation import installed_version
 from ..common.names import check_name, inside
 from ..common.output_files import atomic_write
 from ..common.plain_files import open_plain
-from .settings import Settings
+from .settings import Earlier, Settings
 from .subwords import METHODS, Subwords, make_subwords
 from .tokenizers import TOKENIZERS, Tokenizer, make_tokenizer, normalize, of_sides
 
@@ -103,6 +103,19 @@ class Preparation:
     def decode(self, tokens: str) -> str:
         """The text of a translation, given as tokens separated by spaces."""
         return self.target.decode(tokens)
+
+    def files(self) -> Earlier:
+        """The files with which another preparation gets the same sub-words and dictionaries.
+
+        Raises:
+            UserError: if the dictionaries are not those that it made.
+        """
+        names: dict[str, str] = self.content["subwords"].get("files") or {}
+        source, target = (self.folder / names[side] if names else None for side in SIDES)
+        made = self.content["dictionaries"]
+        dictionaries = self.folder / made["source"]["file"], self.folder / made["target"]["file"]
+        self.check_dictionaries(*dictionaries)
+        return Earlier(self.folder / FILE_NAME, (source, target), dictionaries)
 
     def check_dictionaries(self, source: str | Path, target: str | Path) -> None:
         """Check that a model's dictionaries are those that this preparation made.

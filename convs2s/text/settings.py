@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ..common.errors import UserError, nearest
 from .cleaning import Limits
-from .sources import Languages, ParallelText
+from .sources import Languages, ParallelText, fingerprint
 from .tokenizers import OF_CHARACTERS, TOKENIZERS, language_code, of_sides
 
 SPLITS = ("train", "valid", "test")
@@ -22,6 +23,20 @@ SIZES = {0: 2_000, 10_000: 8_000, 200_000: 16_000, 1_000_000: 32_000}
 WORDS = 50_000
 # Default number of segmentations of training text whose sub-words are sampled.
 SEGMENTATIONS = 10
+
+
+class Earlier(NamedTuple):
+    """What a preparation takes from an earlier one, in place of learning it.
+
+    Attributes:
+        record: the file ``preparation.yaml`` of that one.
+        subwords: the file of the sub-words of each language; None without sub-words.
+        dictionaries: the dictionary of each language.
+    """
+
+    record: Path
+    subwords: tuple[Path | None, Path | None]
+    dictionaries: tuple[Path, Path]
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class Settings:
             they are not.
         segmentations: number of segmentations of the training text, with sampling; the first one is
             not sampled.
+        like: an earlier preparation with the sub-words and dictionaries; None to learn them.
     """
 
     languages: Languages
@@ -57,6 +73,7 @@ class Settings:
     sizes: dict[str, int | None]
     dropout: float | None = None
     segmentations: int = SEGMENTATIONS
+    like: Earlier | None = None
 
     def __post_init__(self) -> None:
         for name in of_sides(self.tokenizer):
@@ -129,6 +146,7 @@ class Settings:
             **{f"--{name}-size": size for name, size in self.sizes.items()},
             "--bpe-dropout": self.dropout,
             "--segmentations": None if self.dropout is None else self.segmentations,
+            "--like": None if self.like is None else fingerprint([self.like.record]),
         }
 
 

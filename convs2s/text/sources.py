@@ -132,11 +132,16 @@ class ParallelText:
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Name, size and time of each file, to notice changes."""
-        stats = [(path, Path(path).stat()) for path in self.paths]
-        return [
-            {"path": str(Path(path).resolve()), "bytes": stat.st_size, "changed": stat.st_mtime_ns}
-            for path, stat in stats
-        ]
+        return fingerprint(self.paths)
+
+
+def fingerprint(paths: Iterable[str | Path]) -> list[dict[str, Any]]:
+    """Name, size and time of each file, to notice changes."""
+    stats = [(path, Path(path).stat()) for path in paths]
+    return [
+        {"path": str(Path(path).resolve()), "bytes": stat.st_size, "changed": stat.st_mtime_ns}
+        for path, stat in stats
+    ]
 
 
 def find_languages(texts: list[ParallelText], source: str | None, target: str | None) -> Languages:

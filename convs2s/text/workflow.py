@@ -196,11 +196,15 @@ def prepare_tokens(
 
 
 def check_inputs(settings: Settings, out: Path) -> None:
-    """Check that no text is in a folder that a preparation writes and removes.
+    """Check that nothing that is read is in a folder that a preparation writes and removes.
 
     Raises:
         UserError: if one is.
     """
+    if settings.like is not None and settings.like.record.resolve().parent == out.resolve():
+        raise UserError(
+            f"--like and --out are both {out}, which would be made again: choose another --out."
+        )
     folders = [(out / name).resolve() for name in (DATA, TOKENS, TEXT, WORK)]
     for text in settings.texts.values():
         for path in map(Path, text.paths):

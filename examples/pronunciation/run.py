@@ -4,7 +4,8 @@ FOLDER has the files of SIGMORPHON 2020, task 1: LANGUAGE_train.tsv, LANGUAGE_de
 LANGUAGE_test.tsv with a word, a tab and its phones on each line. They may be in folders inside it,
 and compressed. The same command continues what was interrupted.
 
-With --multilingual, one model reads the code of the language and a space before the word.
+With --multilingual, one model reads the code of the language and a space before the word. With
+--continued, the training of these models is continued on each language.
 """
 
 from __future__ import annotations
@@ -35,11 +36,19 @@ PUBLISHED = {
     "multilingual Transformers with self-training": 14.99,
     "best submission, with ensembles": 13.81,
 }
+# File of an experiment -> its folder in the output folder.
+FOLDERS = {
+    "benchmark.yaml": "experiment",
+    "multilingual.yaml": "multilingual",
+    "continued.yaml": "continued",
+}
 CONVS2S = find_program("convs2s")
-# Options of `convs2s prepare`: the letters of a word, and its phones unchanged. No word is
-# dropped, however much longer or shorter its pronunciation is.
-PREPARE = ["--source-lang", "word", "--target-lang", "phones", "--tokenizer", "letters/none"]
-PREPARE += ["--separate", "--keep-duplicates", "--max-ratio", "100", "--workers", "1", "--quiet"]
+# Options of `convs2s prepare`: no word is dropped, however much longer or shorter its
+# pronunciation is.
+PREPARE = ["--source-lang", "word", "--target-lang", "phones", "--keep-duplicates"]
+PREPARE += ["--max-ratio", "100", "--workers", "1", "--quiet"]
+# The letters of a word, and its phones unchanged.
+TOKENS = ["--tokenizer", "letters/none", "--separate"]
 
 
 def find_files(folder: Path) -> dict[str, dict[str, Path]]:
@@ -63,10 +72,17 @@ def find_files(folder: Path) -> dict[str, dict[str, Path]]:
     return found
 
 
-def prepare(files: dict[str, Path], out: Path) -> None:
-    """Prepare the words of a language; `convs2s prepare` keeps what it has prepared of them."""
+def prepare(files: dict[str, Path], out: Path, like: Path | None = None) -> None:
+    """Prepare the words of a language; `convs2s prepare` keeps what it has prepared of them.
+
+    Args:
+        files: split -> file.
+        out: the folder to write.
+        like: an earlier preparation, whose dictionaries are used.
+    """
     texts = [str(part) for name, split in SPLITS.items() for part in (f"--{name}", files[split])]
-    command = [*CONVS2S, "prepare", *texts, "--out", str(out), *PREPARE]
+    tokens = TOKENS if like is None else ["--like", str(like)]
+    command = [*CONVS2S, "prepare", *texts, "--out", str(out), *PREPARE, *tokens]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -92,9 +108,9 @@ def join(files: dict[str, dict[str, Path]], languages: list[str], out: Path) -> 
     return joined
 
 
-def run(command: list[str]) -> int:
+def run(command: list[str], folder: Path | None = None) -> int:
     """The exit code of a command, which Ctrl-C reaches too and which ends in its own time."""
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, cwd=folder)
     while True:
         try:
             return process.wait()
@@ -132,7 +148,10 @@ def main() -> int:
     parser.add_argument("data", metavar="FOLDER", type=Path, help="the task's data")
     parser.add_argument("--out", type=Path, default=Path("pronunciation_out"), help="output folder")
     parser.add_argument("--languages", nargs="+", metavar="NAME", help="only these, such as ady")
-    parser.add_argument("--multilingual", action="store_true", help="one model for all languages")
+    models = parser.add_mutually_exclusive_group()
+    models.add_argument("--multilingual", action="store_true", help="one model for all languages")
+    text = "continue the models of --multilingual on each language"
+    models.add_argument("--continued", action="store_true", help=text)
     args, options = parser.parse_known_args()
     files = find_files(args.data)
     all_languages = yaml.safe_load((HERE / "benchmark.yaml").read_text("utf-8"))["data"]["sets"]
@@ -152,24 +171,35 @@ def main() -> int:
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"{args.out} cannot be written: {reason}. Give another --out.") from error
+    text, of_all = args.out / "text", prepared / "multilingual"
     if args.multilingual:
-        prepare(join(files, languages, args.out / "text"), prepared / "multilingual")
-        file, out = "multilingual.yaml", args.out / "multilingual"
-        data = [str(prepared / "multilingual")]
+        prepare(join(files, languages, text), of_all)
+        file, data = "multilingual.yaml", ["prepared/multilingual"]
+    elif args.continued:
+        if not (args.out / "multilingual" / "runs").is_dir():
+            raise UserError(
+                f"{args.out} has no models to continue: train some with --multilingual."
+            )
+        (prepared / "continued").mkdir(exist_ok=True)
+        for language in languages:
+            words = join(files, [language], text / language)
+            prepare(words, prepared / "continued" / language, of_all)
+        file, data = "continued.yaml", ["prepared/continued/{set}", "--sets", *languages]
     else:
         for language in languages:
             prepare(files[language], prepared / language)
-        file, out = "benchmark.yaml", args.out / "experiment"
-        data = [str(prepared / "{set}"), "--sets", *languages]
-    command = [*CONVS2S, "experiment", str(HERE / file), "--prepared", *data]
-    code = run([*command, "--out", str(out), *options])
-    results = out / "results.json"
+        file, data = "benchmark.yaml", ["prepared/{set}", "--sets", *languages]
+    out = FOLDERS[file]
+    # In this folder, continued.yaml finds the models that it names.
+    command = [*CONVS2S, "experiment", str(HERE / file), "--prepared", *data, "--out", out]
+    code = run([*command, *options], args.out)
+    results = args.out / out / "results.json"
     if code == 0 and results.exists() and "--dry-run" not in options:
         print(comparison(results, set(languages) == set(all_languages)))
         if not args.multilingual:
-            picture = args.out / "errors.png"
-            command = [*CONVS2S, "plot", "sets", str(results)]
-            code = run([*command, "--output", str(picture)])
+            picture = "errors.png" if out == "experiment" else f"{out}_errors.png"
+            command = [*CONVS2S, "plot", "sets", f"{out}/results.json", "--output", picture]
+            code = run(command, args.out)
     return code
 
 

@@ -1,6 +1,7 @@
 """``convs2s train``: from prepared data to a model, interrupted or not."""
 
 import json
+import math
 import re
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 from convs2s.checkpoints.averaging import average
 from convs2s.checkpoints.files import load_checkpoint
@@ -173,6 +175,44 @@ def test_definitions_are_checked_as_they_are_trained(corpus, tmp_path, definitio
         other = ("--model-dim", "64") if not options else ("--adl-dialect", "paper")
         done = train(corpus / "bin", *folder, "--adl", *definitions, *other, code=2)
         assert "--encoder-adl, line 1, column " in done.stderr
+
+
+def test_another_training_begins_with_a_model(corpus, trained, tmp_path):
+    model = trained[0] / "average.pt"
+    start = ("--finetune-from-model", model, "--save-dir", tmp_path)
+    # Steps that change nothing: the weights of the end are those of the beginning.
+    few = ("--epochs", "1", "--lr", "1e-12", "--batch-size", "60", "--cpu")
+    train(corpus / "bin", *start, *few)
+    assert_same_weights(tmp_path / "average.pt", model, atol=1e-6, rtol=0)
+    printed = train(corpus / "bin", *start, "--print").stdout
+    assert "--encoder-layers '[(32, 3)] * 2'" in printed and "--dropout 0.1" in printed
+    # A quarter of the learning rate, and a tenth of the epochs.
+    plain = train(corpus / "bin", "--save-dir", tmp_path, "--print").stdout
+    rates, epochs = (
+        [float(re.search(rf"--{option} (\S+)", text)[1]) for text in (printed, plain)]
+        for option in ("lr", "max-epoch")
+    )
+    assert rates[0] == rates[1] / 4 and epochs[0] == math.ceil(epochs[1] / 10)
+
+
+def test_what_no_training_can_begin_with(corpus, trained, tmp_path, capsys):
+    int8 = tmp_path / "int8.pt"
+    assert convs2s(["quantize", str(trained[0] / "average.pt"), str(int8)]) == 0
+    state = load_checkpoint(str(trained[0] / "average.pt"))
+    state["cfg"]["model"]["_name"] = "transformer"
+    torch.save(state, tmp_path / "other.pt")
+    model = trained[0] / "average.pt"
+    for arguments, words in (
+        ((int8,), "int8.pt has weights in 8 bits"),
+        ((tmp_path / "other.pt",), "other.pt has the architecture transformer, which is none of"),
+        ((tmp_path / "no.pt",), "no.pt"),
+        ((model, "--arch", "convs2s_iwslt_de_en"), "has an architecture of its own: omit --arch"),
+        ((model, "--adl", "cnn", "rnn"), "has an architecture of its own: omit --adl"),
+    ):
+        given = ("--save-dir", tmp_path / "new", "--finetune-from-model", *arguments)
+        done = train(corpus / "bin", *given, code=2)
+        assert words in done.stderr and len(done.stderr.splitlines()) < 6
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What to train on which data, and the command of fairseq-train that does it."""
 
 import json
+import math
 import shlex
 import struct
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ...text.tokenizers import OF_CHARACTERS, of_sides
 from ..commands import USER_DIR, find_machine
 from ..options import Options, arguments
 from .recipes import Recipe, find_recipe, model_options
+from .start import LEARNING_RATE, LENGTH, Start
 
 # Checkpoints of epochs that are kept for the average.
 KEPT = 4
@@ -120,6 +122,7 @@ class Request:
         adl: definitions of encoder and decoder, instead of ``arch``.
         epochs, minutes: the length of training; None for the recipe's number of epochs.
         options: further arguments of fairseq-train, which replace those of the recipe.
+        start: the model to begin with, whose architecture it has; None for random weights.
     """
 
     data: Data
@@ -129,10 +132,13 @@ class Request:
     epochs: int | None = None
     minutes: float | None = None
     options: tuple[str, ...] = ()
+    start: Start | None = None
 
     @property
     def chosen_arch(self) -> str | None:
         """The architecture, "adl" for definitions."""
+        if self.start is not None:
+            return self.start.arch
         return "adl" if self.adl is not None else self.arch
 
     def recipe(self) -> tuple[str | None, Recipe]:
@@ -145,7 +151,8 @@ class Request:
             # Of 0, fairseq makes no limit.
             return {"stop-time-hours": max(0.0001, round(self.minutes / 60, 4))}
         recipe = self.recipe()[1]
-        epochs = self.epochs or recipe.epochs_for(self.data.pairs)
+        share = 1.0 if self.start is None else LENGTH
+        epochs = self.epochs or math.ceil(share * recipe.epochs_for(self.data.pairs))
         length: Options = {"max-epoch": epochs}
         if recipe.batch_statistics is not None:
             length["statistics-updates"] = round(recipe.batch_statistics * self._updates(epochs))
@@ -185,6 +192,12 @@ class Request:
         if family is not None:
             options["autocast-dtype"] = "bfloat16"
             options["share-all-embeddings"] = self.data.joined
+        if self.start is not None:
+            options |= self.start.options
+            options["lr"] = round(LEARNING_RATE * options["lr"], 6)
+            if "warmup-updates" in options:
+                options["warmup-updates"] = round(LENGTH * options["warmup-updates"])
+            options["finetune-from-model"] = str(self.start.path)
         if self.data.longest > MAX_TOKENS:
             options["skip-invalid-size-inputs-valid-test"] = True
         return options

@@ -77,6 +77,9 @@ def test_pronunciation(tmp_path):
     assert "ᄀ ᅡ" in (tmp_path / "out/prepared/bbb/tokens/train.word").read_text("utf-8")
     # Nothing is done again.
     assert "2 of 2 runs were finished before" in server().bash(command, tmp_path).stdout
+    continued = command.replace("--languages", "--continued --languages")
+    done = server().bash(continued, tmp_path)
+    assert done.returncode == 1 and "out has no models to continue: train some" in done.stderr
     # One model, which reads the code of the language before the word.
     done = server().bash(command.replace("--languages", "--multilingual --languages"), tmp_path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -85,6 +88,18 @@ def test_pronunciation(tmp_path):
     assert tokens.startswith("a a a ▁ ") and "b b b ▁ ᄀ ᅡ" in tokens
     joined = (tmp_path / "out/text/train.tsv").read_text("utf-8").splitlines()
     assert len(joined) == 80 and joined[79].startswith("bbb ") and joined[79].count("\t") == 1
+    # The same model, continued on each language.
+    done = server().bash(continued, tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "## WER on test by data set" in done.stdout and "(here)" in done.stdout
+    assert (tmp_path / "out" / "continued_errors.png").read_bytes().startswith(b"\x89PNG")
+    log = (tmp_path / "out/continued/runs/bbb/cnn_self_att.1/train.log").read_text("utf-8")
+    assert "multilingual/runs/cnn_self_att.1/average.pt" in log
+    dictionaries = [
+        (tmp_path / "out/prepared" / name / "data-bin/dict.word.txt").read_bytes()
+        for name in ("multilingual", "continued/aaa", "continued/bbb")
+    ]
+    assert len({*dictionaries}) == 1
     one = command.replace("--languages aaa bbb", "--multilingual --languages aaa")
     done = server().bash(one, tmp_path)
     assert done.returncode == 2 and "out/text/train.tsv has changed since" in done.stderr

@@ -56,6 +56,31 @@ def test_files_are_those_of_fairseq_preprocess(tmp_path, joined, max_words):
         assert (found / name).read_bytes() == (tmp_path / "expected" / name).read_bytes(), name
 
 
+def test_given_dictionaries(tmp_path):
+    write_text(tmp_path)
+    dictionaries = [tmp_path / name for name in ("a.txt", "b.txt")]
+    dictionaries[0].write_text("é 3\nc 2\na 1\n")
+    # The first line of "b" is overwritten, as fairseq reads it.
+    dictionaries[1].write_text("b 3\n字 2\nb 1 #fairseq:overwrite\n")
+    options = ["--trainpref", f"{tmp_path}/train", "-s", "de", "-t", "en"]
+    options += ["--srcdict", str(dictionaries[0]), "--tgtdict", str(dictionaries[1])]
+    expected, found = tmp_path / "expected", tmp_path / "found"
+    preprocess.main(get_preprocessing_parser().parse_args([*options, "--destdir", str(expected)]))
+    preprocess.logger.handlers.clear()
+    found.mkdir()
+    texts = {"train": tmp_path / "train"}
+    binarize.binarize(("de", "en"), texts, found, False, dictionaries=dictionaries)
+    for language, dictionary in zip(("de", "en"), dictionaries):
+        name = f"train.de-en.{language}"
+        for suffix in ("bin", "idx"):
+            path = f"{name}.{suffix}"
+            assert (found / path).read_bytes() == (expected / path).read_bytes()
+        assert (found / f"dict.{language}.txt").read_bytes() == dictionary.read_bytes()
+        data = indexed_dataset.MMapIndexedDataset(str(found / name))
+        unknown = sum(int((data[number] == 3).sum()) for number in range(len(data)))
+        assert unknown == binarize.count_unknown(found / name) > 0
+
+
 @pytest.mark.parametrize("size", [65_499, 65_500])
 @pytest.mark.parametrize("sentences", [[], [[4, 65_498], [], [2]]])
 def test_large_vocabularies_take_more_bytes(tmp_path, size, sentences):
