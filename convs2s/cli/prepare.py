@@ -11,7 +11,7 @@ from ..common.errors import UserError, WorkInterrupted
 from ..common.installation import available_cores
 from ..common.shards import Shard, make_shard
 from ..text import settings as defaults
-from ..text.binarize import count_unknown
+from ..text.binarize import count_tokens, count_unknown, training_folders
 from ..text.cleaning import REASONS, Limits
 from ..text.preparation import DATA, FILE_NAME, MARKS, SIDES, TEXT, Preparation
 from ..text.settings import Settings
@@ -241,10 +241,12 @@ def _report(content: dict[str, Any], out: Path, like: str | None) -> None:
             f"Note: {dropped / read['train']:.0%} of the training pairs were left out. Check the "
             "text, or change --max-length and --max-ratio."
         )
-    for number, language in enumerate(content["languages"].values() if like else ()):
-        name = f"train.{'-'.join(content['languages'].values())}.{language}"
-        if unknown := count_unknown(out / DATA / name):
-            share = unknown / content["tokens"]["train"][number]
+    languages = content["languages"].values()
+    for language in languages if like is not None else ():
+        name = f"train.{'-'.join(languages)}.{language}"
+        paths = [folder / name for folder in training_folders(out / DATA)]
+        if unknown := sum(map(count_unknown, paths)):
+            share = unknown / sum(map(count_tokens, paths))
             print(
                 f"Note: {share:.2%} of the {language} tokens are not in the dictionary of {like}. "
                 "The model reads and writes <unk> for them."

@@ -8,11 +8,11 @@ from ...common.errors import UserError
 from ...models import FAMILIES
 from ..options import Options
 
-# The learning rate and the length of a recipe are for random weights: these are the shares of both
-# for weights that are trained, measured in examples/pronunciation.
+# The learning rate and the length of a recipe are for random weights; trained ones get these shares
+# of them. The learning rate was chosen in examples/pronunciation.
 LEARNING_RATE, LENGTH = 0.25, 0.1
 # Options of a model that a recipe or the data would choose for random weights.
-KEPT = ("dropout", "share_all_embeddings")
+CHOSEN = ("dropout", "share_all_embeddings")
 
 
 class Start(NamedTuple):
@@ -21,7 +21,7 @@ class Start(NamedTuple):
     Attributes:
         path: its checkpoint.
         arch: its architecture.
-        options: its options that differ from those of the architecture, and ``KEPT``.
+        options: its options that differ from those of the architecture, and ``CHOSEN``.
     """
 
     path: Path
@@ -54,6 +54,6 @@ def read_start(path: Path) -> Start:
     changed = {
         name.replace("_", "-"): getattr(options, name)
         for name in names
-        if name in KEPT or getattr(options, name) != getattr(usual, name)
+        if name in CHOSEN or getattr(options, name) != getattr(usual, name)
     }
     return Start(path, checkpoint.architecture, changed)
