@@ -233,6 +233,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "pronunciation multilingual": lambda: results.scores(
         results.finished("pronunciation/multilingual.yaml")
     ),
+    "pronunciation continued": lambda: results.scores(
+        results.finished("pronunciation/continued.yaml")
+    ),
     "hybrids scores": lambda: results.scores(results.finished(hybrids.FILE)),
     "hybrids languages": hybrids.by_language,
     "hybrids repetitions": hybrids.repetitions,
