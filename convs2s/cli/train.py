@@ -4,7 +4,7 @@ import argparse
 import math
 import shlex
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from ..checkpoints.folders import CHECKPOINTS
@@ -97,7 +97,6 @@ def _request(args: argparse.Namespace) -> Request:
         raise UserError("--minutes and --epochs both end training: give one of them.")
     if args.adl is not None and args.arch is not None:
         raise UserError("--adl defines a model, and --arch names one: give one of them.")
-    start = None
     if args.finetune_from_model is not None:
         for option in ("arch", "adl"):
             if getattr(args, option) is not None:
@@ -105,7 +104,6 @@ def _request(args: argparse.Namespace) -> Request:
                     f"--finetune-from-model {args.finetune_from_model} has an architecture of its "
                     f"own: omit --{option}."
                 )
-        start = read_start(args.finetune_from_model)
     _check_architecture(args.arch, args.forwarded)
     data = read_data(args.data)
     beside = data.folder.parent if data.folder.name == DATA else data.folder
@@ -117,10 +115,13 @@ def _request(args: argparse.Namespace) -> Request:
         args.epochs,
         args.minutes,
         tuple(args.forwarded),
-        start,
     )
     if args.adl is not None:
         _check_definitions(request)
+    if args.finetune_from_model is not None:
+        # Its architecture may be one of the user's own.
+        use_user_dir(request.settings.get("user-dir"))
+        request = replace(request, start=read_start(args.finetune_from_model))
     return request
 
 
