@@ -199,6 +199,7 @@ FIGURES: dict[str, Callable[[], str]] = {
         {"sentences_per_second": TRANSLATION, "tokens_per_second": "training, tokens/s"},
     ),
     "hybrids.svg": hybrids.figure,
+    "hybrids_translation.svg": hybrids.translation_figure,
 }
 
 

@@ -1,4 +1,4 @@
-"""The study of hybrids: its figure and a table of its languages, from the published runs."""
+"""The study of hybrids: its figures and a table of its languages, from the published runs."""
 
 import statistics
 from functools import cache
@@ -17,7 +17,8 @@ from convs2s.pictures.svg import CHARACTER, Drawing, longest
 from docs import results, runs
 
 FILE = "hybrids/pronunciation.yaml"
-# The models of the figure; within each of the first two groups, they differ in one layer.
+TRANSLATION = "hybrids/multi30k.yaml"
+# The models of the figures; within each of the first two groups, they differ in one layer.
 GROUPS = {
     "encoders, with self-attention in the decoder": (
         *("cnn_self_att", "self_att_self_att", "dynamic_self_att", "recurrence_self_att"),
@@ -37,25 +38,30 @@ GROUPS = {
 TOO_LONG = 20
 
 
-class Rates(NamedTuple):
-    """The word error rates of a system, in percent.
+class Compared(NamedTuple):
+    """A system beside the baseline.
 
     Attributes:
         title: the system's.
-        mean: over all test words.
-        differences: those of the languages to the baseline's.
-        too_long: test words with more than ``TOO_LONG`` phones too many.
+        mean: its mean score.
+        differences: those of its languages or training runs to the baseline's.
     """
 
     title: str
     mean: float
     differences: tuple[float, ...]
-    too_long: float
 
-    @property
-    def p(self) -> float:
-        """The p-value of the mean difference over languages."""
-        return over_data_sets(self.differences)
+
+class Rates(NamedTuple):
+    """The word error rates of a system, in percent.
+
+    Attributes:
+        compared: those over all test words, and of the languages.
+        too_long: test words with more than ``TOO_LONG`` phones too many.
+    """
+
+    compared: Compared
+    too_long: float
 
 
 @cache
@@ -81,9 +87,7 @@ def rates() -> dict[str, Rates]:
     base = wrong[experiment.baseline]
     return {
         name: Rates(
-            experiment.systems[name].title,
-            float(np.mean(each)),
-            (*(each - base),),
+            Compared(experiment.systems[name].title, float(np.mean(each)), (*(each - base),)),
             too_long[name],
         )
         for name, each in wrong.items()
@@ -110,53 +114,90 @@ def repetitions() -> str:
 
 def by_language() -> str:
     """In how many languages each system is better and worse than the baseline, and the p-value."""
-    rows = [
-        (
-            each.title,
-            number(each.mean),
-            number(statistics.median(each.differences)),
-            str(sum(difference < 0 for difference in each.differences)),
-            str(sum(difference > 0 for difference in each.differences)),
-            "below 0.001" if each.p < 0.001 else p_value(each.p),
-        )
-        for each in rates().values()
-        if any(each.differences)
-    ]
+    rows = []
+    for (title, mean, differences), _ in rates().values():
+        if any(differences):
+            p = over_data_sets(differences)
+            rows.append(
+                (
+                    title,
+                    number(mean),
+                    number(statistics.median(differences)),
+                    str(sum(difference < 0 for difference in differences)),
+                    str(sum(difference > 0 for difference in differences)),
+                    "below 0.001" if p < 0.001 else p_value(p),
+                )
+            )
     titles = ("System", "WER test", "Median difference", "Better in", "Worse in", "p, languages")
     return Table(titles, rows).markdown().rstrip("\n")
 
 
 def figure() -> str:
     """For each system, the difference of each language's error rate to the baseline's."""
-    systems = rates()
+    return _draw(
+        {name: each.compared for name, each in rates().items()},
+        "words that are wrong: difference to the baseline, %",
+        "large: mean; small: languages",
+        "Error rates of hybrids in 15 languages",
+    )
+
+
+def translation_figure() -> str:
+    """For each system, the difference of each training run's BLEU to the baseline's mean."""
+    comparison = results.finished(TRANSLATION)
+    (test,) = comparison.tests
+    scores = {each.system.name: each.scores(test, "bleu") for each in comparison.summaries}
+    base = statistics.mean(scores[comparison.experiment.baseline])
+    return _draw(
+        {
+            name: Compared(
+                comparison.experiment.systems[name].title,
+                statistics.mean(each),
+                (*(score - base for score in each),),
+            )
+            for name, each in scores.items()
+        },
+        "BLEU: difference to the baseline",
+        "large: mean; small: training runs",
+        "BLEU of hybrids on Multi30k",
+        higher_is_better=True,
+    )
+
+
+def _draw(
+    systems: dict[str, Compared],
+    heading: str,
+    legend: str,
+    title: str,
+    higher_is_better: bool = False,
+) -> str:
+    """The groups of systems, the best of each first, with their means and differences."""
     shown = {
-        title: sorted((systems[name] for name in names if name in systems), key=lambda s: s.mean)
+        title: sorted(
+            (systems[name] for name in names if name in systems),
+            key=lambda each: each.mean,
+            reverse=higher_is_better,
+        )
         for title, names in GROUPS.items()
     }
     values = [value for group in shown.values() for each in group for value in each.differences]
     low, high = int(min(values) // 2) * 2, int(-(-max(values) // 2)) * 2
     left = longest([each.title for each in systems.values()]) + 84
-    width, row, heading, top = 440, 24, 40, 34.0
-    bottom = top + sum(heading + row * len(group) for group in shown.values())
+    width, row, space, top = 440, 24, 40, 34.0
+    bottom = top + sum(space + row * len(group) for group in shown.values())
 
     def at(value: float) -> float:
         return left + width * (value - low) / (high - low)
 
     drawing = Drawing()
-    drawing.text(
-        left + width / 2,
-        20,
-        "words that are wrong: difference to the baseline, %",
-        "bold",
-        "middle",
-    )
+    drawing.text(left + width / 2, 20, heading, "bold", "middle")
     for value in range(low, high + 1, 2):
         drawing.line((at(value), top), (at(value), bottom), kind="grid" if value else "frame")
         drawing.text(at(value), bottom + 16, f"{value:+d}" if value else "0", "small", "middle")
     y = top
-    for title, group in shown.items():
-        drawing.text(8, y + heading / 2 + 4, title, "bold")
-        y += heading
+    for group_title, group in shown.items():
+        drawing.text(8, y + space / 2 + 4, group_title, "bold")
+        y += space
         for each in group:
             drawing.text(8, y + 4, each.title)
             drawing.text(left - 16, y + 4, number(each.mean), "", "end")
@@ -164,7 +205,5 @@ def figure() -> str:
                 drawing.circle(at(value), y, 3, "box far")
             drawing.circle(at(statistics.mean(each.differences)), y, 5, "accent")
             y += row
-    drawing.text(8, bottom + 16, "large: mean; small: languages", "small quiet")
-    return drawing.svg(
-        left + width + 2 * CHARACTER, y + 28, "Error rates of hybrids in 15 languages"
-    )
+    drawing.text(8, bottom + 16, legend, "small quiet")
+    return drawing.svg(left + width + 2 * CHARACTER, y + 28, title)

@@ -237,6 +237,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
         results.finished("pronunciation/continued.yaml")
     ),
     "hybrids scores": lambda: results.scores(results.finished(hybrids.FILE)),
+    "hybrids translation": lambda: results.scores(results.finished(hybrids.TRANSLATION)),
     "hybrids languages": hybrids.by_language,
     "hybrids repetitions": hybrids.repetitions,
     "other fconv": other_projects.fconv,
