@@ -9,9 +9,9 @@ from torch.nn import functional as F
 from .gradient import first_derivatives_only
 from .state import State
 
-# On a CPU, sentences are computed one after the other, so that all taps find a sentence in the
-# cache: at most this many numbers at once.
-NUMBERS = 2**15
+# On a CPU, some sentences are computed at a time, so that all taps find them in the cache: at most
+# this many numbers.
+NUMBERS = 2**18
 
 
 def causal_depthwise_conv1d(

@@ -20,6 +20,8 @@ HEAD_CHUNK, CHANNEL_CHUNK = 128, 32
 # the last bit of double precision, and half of a chunk has exponents that double precision can
 # represent.
 LOWEST = -40.0
+# The largest exponent of a factor in single precision. Its relative error is then below 1e-5.
+LARGEST = 32.0
 
 
 def linear_attention(
@@ -99,7 +101,10 @@ def _by_chunks(
     value = value.contiguous()
     with_states = chunks > 1 or before is not None or need_state
     if by_channel:
-        scores, query, key, decay = _ChannelDecays.apply(query, key, log_decay, with_states)
+        precision = _precision(log_decay)
+        scores, query, key, decay = _ChannelDecays.apply(
+            query, key, log_decay, precision, with_states
+        )
     else:
         query, key = query.contiguous(), key.contiguous()
         key_scale = None if key_scale is None else _chunks(key_scale, chunks, size)
@@ -144,6 +149,17 @@ def _chunks(x: Tensor, chunks: int, size: int) -> Tensor:
     return x.unflatten(2, (chunks, size))
 
 
+def _precision(log_decay: Tensor) -> torch.dtype:
+    """The precision of the factors in chunks of log decays of channels, ... x L x E.
+
+    Double precision takes twice the time, and only decays near zero need it.
+    """
+    half = log_decay.size(-2) // 2 + 1
+    if not torch.compiler.is_compiling() and log_decay.amin() * half > -LARGEST:
+        return log_decay.dtype
+    return torch.float64
+
+
 class _HeadScores(torch.autograd.Function):
     """The product of each query i and key j, times b_j a_(j+1) ... a_i; zero for i < j.
 
@@ -185,7 +201,8 @@ class _ChannelDecays(torch.autograd.Function):
     those of the keys and queries that they meet are small: double precision can represent all of
     them.
 
-    Its inputs are queries, keys and log decays, ... x L x E each, and whether there are states.
+    Its inputs are queries, keys and log decays, ... x L x E each, the precision of the factors, and
+    whether there are states.
 
     Returns:
         The scores, ... x L x L, zero for i < j. With states, queries times the decays since the
@@ -195,12 +212,17 @@ class _ChannelDecays(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, log_decay: Tensor, with_states: bool
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        log_decay: Tensor,
+        precision: torch.dtype,
+        with_states: bool,
     ) -> tuple[Tensor | None, ...]:
         size, exact = query.size(-2), query.dtype
-        sums = log_decay.new_ones(size, size, dtype=torch.float64).tril()
+        sums = log_decay.new_ones(size, size, dtype=precision).tril()
         # The matrices of products are contiguous, whatever the inputs are.
-        log_decay = log_decay.clamp(min=LOWEST).double().contiguous()
+        log_decay = log_decay.clamp(min=LOWEST).to(precision).contiguous()
         of_query = ((sums - sums[size // 2]) @ log_decay).exp_()
         of_key = of_query.reciprocal()
         left, right = of_query * query, of_key * key
@@ -220,10 +242,10 @@ class _ChannelDecays(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         of_query, of_key, left, right, first, second = ctx.saved_tensors
         exact = grads[0].dtype
-        shares = grads[0].tril().double()
+        shares = grads[0].tril().to(left.dtype)
         of_left, of_right = shares @ right, shares.transpose(-2, -1) @ left
         if ctx.with_states:
-            of_since, of_until, of_whole = (grad.double() for grad in grads[1:])
+            of_since, of_until, of_whole = (grad.to(left.dtype) for grad in grads[1:])
             of_left.addcmul_(of_since, first)
             of_right.addcmul_(of_until, second)
         # The derivative of the sum of the log decays up to a position
@@ -233,7 +255,7 @@ class _ChannelDecays(torch.autograd.Function):
             of_sums[..., -1, :].addcmul_(ends, second.squeeze(-2))
         of_decay = _of_log_decays(of_sums)
         of_query, of_key = of_left.mul_(of_query), of_right.mul_(of_key)
-        return of_query.to(exact), of_key.to(exact), of_decay.to(exact), None
+        return of_query.to(exact), of_key.to(exact), of_decay.to(exact), None, None
 
 
 def _of_log_decays(of_sums: Tensor) -> Tensor:

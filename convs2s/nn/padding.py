@@ -62,6 +62,12 @@ def select_columns(x: Tensor, columns: Tensor | None, dim: int) -> Tensor:
     """
     if columns is None:
         return x
+    if dim == 1:
+        # Whole vectors are several times as fast as single numbers.
+        rows, size = x.shape[:2]
+        firsts = torch.arange(0, rows * size, size, device=x.device).view(columns.size(0), -1, 1)
+        index = (firsts + columns.unsqueeze(1)).flatten()
+        return x.flatten(0, 1).index_select(0, index).unflatten(0, (rows, size))
     by_sentence = x.unflatten(0, (columns.size(0), -1))
     shape = [1] * by_sentence.dim()
     shape[0], shape[dim + 1 if dim > 0 else dim] = columns.shape

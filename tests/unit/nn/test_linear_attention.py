@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
-from convs2s.nn.linear_attention import CHANNEL_CHUNK, HEAD_CHUNK, linear_attention
+from convs2s.nn.linear_attention import CHANNEL_CHUNK, HEAD_CHUNK, LARGEST, linear_attention
 
 LENGTHS = (1, 2, 25, CHANNEL_CHUNK, CHANNEL_CHUNK + 1, HEAD_CHUNK + 1, 3 * HEAD_CHUNK + 5)
 # Channels of the decays, and heads of queries and keys.
@@ -76,6 +76,23 @@ def test_decays_of_0_and_1(channels, heads, scale):
     torch.testing.assert_close(output.double(), expected[0], atol=1e-4, rtol=1e-4)
     (output.sum() + state.sum()).backward()
     assert all(each.grad.isfinite().all() for each in single)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.99, 1.01], ids=["far", "below", "above"])
+def test_factors_up_to_the_limit_of_single_precision(factor):
+    """The smallest decay of all positions is at the limit, below it or above it."""
+    *given, state = inputs(3, 2, 3 * CHANNEL_CHUNK)
+    limit = LARGEST / (CHANNEL_CHUNK // 2 + 1)
+    given[3] = torch.full_like(given[3], -factor * limit).requires_grad_()
+    given.append(state)
+    single = [each.detach().float().requires_grad_() for each in given]
+    actual, expected = linear_attention(*single, need_state=True), loop(*given)
+    for found, plain in zip(actual, expected):
+        torch.testing.assert_close(found.double(), plain, atol=2e-5, rtol=2e-5)
+    sums = [sum((each**2).sum() for each in pair) for pair in (actual, expected)]
+    pairs = zip(torch.autograd.grad(sums[0], single), torch.autograd.grad(sums[1], given))
+    for found, plain in pairs:
+        assert (found.double() - plain).abs().max() < 2e-5 * plain.abs().max()
 
 
 def test_half_precision_sums_in_single_precision():

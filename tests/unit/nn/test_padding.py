@@ -1,8 +1,9 @@
 """Moving padding to the right and back."""
 
+import pytest
 import torch
 
-from convs2s.nn.padding import order_padding_last
+from convs2s.nn.padding import order_padding_last, select_columns
 
 PAD = 1
 
@@ -38,3 +39,22 @@ def test_positions_stop_at_the_longest_sentence():
     order, _ = moved([[5, 6, 1, 1], [1, 1, 1, 7]])
     positions, longest = order.positions()
     assert positions.tolist() == [0, 1, 1, 1] and longest == 2
+
+
+@pytest.mark.parametrize("dim", [1, 2, -1])
+@pytest.mark.parametrize("rows", [2, 6], ids=["a row", "three rows for a sentence"])
+def test_each_sentence_has_its_own_order_of_columns(dim, rows):
+    columns = torch.tensor([[2, 0, 1, 3], [3, 2, 1, 0]])
+    x = torch.randn(rows, 4, 4, 4, requires_grad=True)
+    selected = select_columns(x, columns, dim)
+    expected = torch.stack(
+        [
+            each.index_select(dim - (dim > 0), columns[row // (rows // 2)])
+            for row, each in enumerate(x)
+        ]
+    )
+    assert torch.equal(selected, expected)
+    weights = torch.randn_like(x)
+    gradients = [torch.autograd.grad((y * weights).sum(), x)[0] for y in (selected, expected)]
+    assert torch.equal(*gradients)
+    assert select_columns(x, None, dim) is x
