@@ -155,9 +155,14 @@ def _precision(log_decay: Tensor) -> torch.dtype:
     Double precision takes twice the time, and only decays near zero need it.
     """
     half = log_decay.size(-2) // 2 + 1
-    if not torch.compiler.is_compiling() and log_decay.amin() * half > -LARGEST:
+    if _is_readable(log_decay) and log_decay.amin() * half > -LARGEST:
         return log_decay.dtype
     return torch.float64
+
+
+def _is_readable(x: Tensor) -> bool:
+    """Whether a value of x can be read without waiting for a device, or ending a graph."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 class _HeadScores(torch.autograd.Function):
