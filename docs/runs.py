@@ -3,8 +3,8 @@
     python docs/runs.py publish NAME OUT    # writes results/NAME.* from an output folder
     python docs/runs.py unpack NAME OUT     # makes an output folder in which these runs are done
 
-OUT is a folder of ``convs2s experiment``. NAME is the path of the experiment's file in
-``examples`` without its ending, with ``_`` for ``/``. ``results/README.md`` describes the files.
+OUT is a folder of ``convs2s experiment``. ``results/README.md`` says what NAME is, and describes
+the files.
 """
 
 import argparse

@@ -34,8 +34,9 @@ def test_every_run_has_the_settings_of_the_file(name, unpacked):
     files = {
         runs.name_of(str(path.relative_to(EXAMPLES))): path for path in EXAMPLES.rglob("*.yaml")
     }
-    # A sweep with another number of merges has this number behind its name.
-    experiment = read_experiment(files[re.sub(r"_\d+$", "", name)])
+    # Runs with another number of merges, or in another direction, have it behind the name.
+    file = files.get(name) or files[re.sub(r"_(\d+|[a-z]{2}_[a-z]{2})$", "", name)]
+    experiment = read_experiment(file)
     planned = all_runs(experiment)
     workplace = Workplace(unpacked / name, {}, None, None, metric=experiment.metric)
     published = runs.read(name)
