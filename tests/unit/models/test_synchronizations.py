@@ -43,10 +43,17 @@ def test_what_stays_on_the_device_is_not_counted():
     assert counts.total() == 0
 
 
+def test_only_a_cpu_looks_at_decays():
+    # Values on the device "meta" cannot be read.
+    decays = torch.zeros(1, 1, 1, 8, 4)
+    assert linear_attention._precision(decays) == torch.float32
+    assert linear_attention._precision(decays.to("meta")) == torch.float64
+
+
 @pytest.mark.parametrize("left_pad", [True, False])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_pass_reads_twice(name, left_pad, monkeypatch):
-    # As on an accelerator: only a CPU looks at decays.
+    # As on an accelerator
     monkeypatch.setattr(linear_attention, "_is_readable", lambda _: False)
     model = make(name).train()
     batch = random_batch([(7, 5), (3, 4)], left_pad_source=left_pad)["net_input"]
