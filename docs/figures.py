@@ -200,6 +200,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     ),
     "hybrids.svg": hybrids.figure,
     "hybrids_translation.svg": hybrids.translation_figure,
+    "hybrids_translation_en_de.svg": partial(hybrids.translation_figure, "en_de"),
 }
 
 

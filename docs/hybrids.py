@@ -142,9 +142,13 @@ def figure() -> str:
     )
 
 
-def translation_figure() -> str:
-    """For each system, the difference of each training run's BLEU to the baseline's mean."""
-    comparison = results.finished(TRANSLATION)
+def translation_figure(direction: str = "") -> str:
+    """For each system, the difference of each training run's BLEU to the baseline's mean.
+
+    Args:
+        direction: the languages, such as ``en_de``, if they are not the experiment's.
+    """
+    comparison = results.finished(TRANSLATION, direction)
     (test,) = comparison.tests
     scores = {each.system.name: each.scores(test, "bleu") for each in comparison.summaries}
     base = statistics.mean(scores[comparison.experiment.baseline])

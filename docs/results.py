@@ -27,15 +27,17 @@ SPEEDS = {"Tokens/s": "tokens_per_second", "Sentences/s": "sentences_per_second"
 
 
 @cache
-def finished(file: str, **changes: Any) -> Comparison:
+def finished(file: str, direction: str = "", **changes: Any) -> Comparison:
     """The systems of an experiment all of whose runs are published.
 
     Args:
         file: path of the experiment's file in ``examples``.
+        direction: the languages of runs in another direction than the file's, such as ``en_de``.
         changes: other values of attributes of the experiment; without a baseline, nothing is
             compared, which takes long.
     """
-    return _finished(replace(read_experiment(EXAMPLES / file), **changes), runs.name_of(file))
+    experiment = replace(read_experiment(EXAMPLES / file), **changes)
+    return _finished(experiment, runs.name_of(file, direction))
 
 
 def _finished(experiment: Experiment, name: str) -> Comparison:

@@ -20,9 +20,15 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 PARTS = ("settings", "result")
 
 
-def name_of(file: str) -> str:
-    """The name in ``results`` of an experiment, from the path of its file in ``examples``."""
-    return file.removesuffix(".yaml").replace("/", "_")
+def name_of(file: str, direction: str = "") -> str:
+    """The name in ``results`` of an experiment.
+
+    Args:
+        file: the path of its file in ``examples``.
+        direction: its languages, such as ``en_de``, if they are not the file's.
+    """
+    name = file.removesuffix(".yaml").replace("/", "_")
+    return f"{name}_{direction}" if direction else name
 
 
 def read(name: str) -> dict[str, dict[str, Any]]:

@@ -238,6 +238,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
     ),
     "hybrids scores": lambda: results.scores(results.finished(hybrids.FILE)),
     "hybrids translation": lambda: results.scores(results.finished(hybrids.TRANSLATION)),
+    "hybrids other direction": lambda: results.scores(
+        results.finished(hybrids.TRANSLATION, "en_de")
+    ),
     "hybrids languages": hybrids.by_language,
     "hybrids repetitions": hybrids.repetitions,
     "other fconv": other_projects.fconv,
