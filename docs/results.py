@@ -1,6 +1,6 @@
 """Tables of the published runs of the examples."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -62,16 +62,33 @@ def continued(file: str) -> str:
         file: as in ``finished``.
     """
     experiment = read_experiment(EXAMPLES / file)
-    tables = []
     bases = {system.continues: None for system in experiment.systems.values() if system.continues}
-    for base in bases:
-        systems = {
-            name: system
-            for name, system in experiment.systems.items()
-            if base in (name, system.continues)
-        }
-        part = replace(experiment, systems=systems, baseline=base)
-        comparison = _finished(part, runs.name_of(file))
+    groups = [
+        [name for name, system in experiment.systems.items() if base in (name, system.continues)]
+        for base in bases
+    ]
+    return _by_group(experiment, runs.name_of(file), groups)
+
+
+def by_architecture(file: str) -> str:
+    """A table for each ``arch``, with the differences to its first system.
+
+    Args:
+        file: as in ``finished``.
+    """
+    experiment = read_experiment(EXAMPLES / file)
+    groups: dict[str, list[str]] = {}
+    for name, system in experiment.systems.items():
+        groups.setdefault(system.train["arch"], []).append(name)
+    return _by_group(experiment, runs.name_of(file), groups.values())
+
+
+def _by_group(experiment: Experiment, name: str, groups: Iterable[Sequence[str]]) -> str:
+    """A table for each group of systems, if more than its first one, the baseline, is finished."""
+    tables = []
+    for group in groups:
+        systems = {system: experiment.systems[system] for system in group}
+        comparison = _finished(replace(experiment, systems=systems, baseline=group[0]), name)
         if len(comparison.summaries) > 1:
             tables.append(scores(comparison))
     return "\n\n".join(tables)

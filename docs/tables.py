@@ -218,7 +218,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
         results.finished("distillation/released_de_en.yaml")
     ),
     "multi30k diversified": lambda: results.scores(results.finished("multi30k/diversified.yaml")),
-    "multi30k regularized": lambda: results.scores(results.finished("multi30k/regularized.yaml")),
+    "multi30k regularized": lambda: results.by_architecture("multi30k/regularized.yaml"),
     "multi30k sweep of dropout": lambda: results.sweep("multi30k/sweep_dropout.yaml"),
     "multi30k sweep of pervasive attention": lambda: results.sweep("multi30k/sweep_pervasive.yaml"),
     "positions and attention": lambda: in_small(
