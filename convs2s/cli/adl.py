@@ -5,7 +5,7 @@ import json
 import os
 from typing import Any
 
-from ..common.errors import UserError, nearest
+from ..common.errors import TextError, UserError, nearest
 from ..common.limits import MAX_VERIFIED, check_range
 from ..common.output_files import atomic_write, check_writable
 from ..common.plain_files import can_exist, read_plain
@@ -172,7 +172,7 @@ def _verify(args: argparse.Namespace) -> int:
         args.encoder, args.decoder = sides
     if args.length is not None:
         check_range("--length", args.length, 1, MAX_VERIFIED)
-    model_spec = _resolve(args)
+    model_spec = _resolve_small(args)
     from ..models.adl.verify import TITLES, faults, remarks, verify, write_row
 
     measuring, results = verify(_options(args), model_spec, args.words, args.length), []
@@ -183,6 +183,19 @@ def _verify(args: argparse.Namespace) -> int:
     found = faults(results)
     print("", *(found or ["All of this holds."]), *remarks(model_spec, args.length), sep="\n")
     return 1 if found else 0
+
+
+def _resolve_small(args: argparse.Namespace) -> ModelSpec:
+    """As ``_resolve``, for layers that may have been written for more channels."""
+    try:
+        return _resolve(args)
+    except TextError as error:
+        if f"{SMALL.model_dim} channels" not in str(error) or args.model_dim != SMALL.model_dim:
+            raise
+        raise UserError(
+            f"{error}\nThe first layer gets {SMALL.model_dim} channels, unless --model-dim gives "
+            "another number."
+        ) from error
 
 
 def _sizes(args: argparse.Namespace) -> dict[str, int]:
@@ -223,9 +236,10 @@ def _resolve(args: argparse.Namespace) -> ModelSpec:
             ("ENCODER", "DECODER"),
         )
     if set(args.encoder) & set("(>@;"):
+        one_side = "one with --side, " if args.subcommand == "verify" else ""
         raise UserError(
-            f"DECODER is missing after {args.encoder}: give two chains of layers, or the name of "
-            "an architecture."
+            f"DECODER is missing after {args.encoder}: give two chains of layers, {one_side}or the "
+            "name of an architecture."
         )
     if args.encoder not in ARCHITECTURES:
         raise UserError(

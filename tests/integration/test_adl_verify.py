@@ -146,7 +146,15 @@ def test_a_layer_that_raises_an_exception(layer, properties, sentence):
         (["cn", "--side", "decoder"], "DECODER, line 1, column 1: there is no layer 'cn'"),
         (["cn", "--side", "encoder"], "ENCODER, line 1, column 1: there is no layer 'cn'"),
         (["rnn", "birnn"], "DECODER, line 1, column 1: 'birnn' sees all positions"),
-        (["res(rnn)"], "DECODER is missing after res(rnn): give two chains of layers, or"),
+        (
+            ["res(rnn)"],
+            "DECODER is missing after res(rnn): give two chains of layers, one with --side, or the "
+            "name of an architecture.",
+        ),
+        (
+            ["res(linear(64) -> norm)", "id"],
+            "The first layer gets 16 channels, unless --model-dim gives another number.",
+        ),
         (["rnn", "rnn", "--side", "encoder"], "--side is for a single definition"),
         (["adl_rnn", "--side", "encoder"], "adl_rnn names both sides of a model: omit --side."),
         (["rnn", "--side", "both"], "--side"),
