@@ -163,7 +163,7 @@ def translation_figure(direction: str = "") -> str:
         },
         "BLEU: difference to the baseline",
         "large: mean; small: training runs",
-        "BLEU of hybrids on Multi30k",
+        f"BLEU of hybrids on Multi30k, {direction or 'de_en'}".replace("_", "-"),
         higher_is_better=True,
     )
 
