@@ -149,6 +149,8 @@ def translation_figure(direction: str = "") -> str:
         direction: the languages, such as ``en_de``, if they are not the experiment's.
     """
     comparison = results.finished(TRANSLATION, direction)
+    data = comparison.experiment.data
+    languages = direction or f"{data.source}_{data.target}"
     (test,) = comparison.tests
     scores = {each.system.name: each.scores(test, "bleu") for each in comparison.summaries}
     base = statistics.mean(scores[comparison.experiment.baseline])
@@ -163,7 +165,7 @@ def translation_figure(direction: str = "") -> str:
         },
         "BLEU: difference to the baseline",
         "large: mean; small: training runs",
-        f"BLEU of hybrids on Multi30k, {direction or 'de_en'}".replace("_", "-"),
+        f"BLEU of hybrids on Multi30k, {languages.replace('_', '-')}",
         higher_is_better=True,
     )
 
